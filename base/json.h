@@ -1,0 +1,57 @@
+#ifndef HEADRACE_BASE_JSON_H
+#define HEADRACE_BASE_JSON_H
+
+/* JSON values, by jansson. A thin layer: building objects, writing them in one line with keys in insertion
+ * order, parsing with clear errors, and typed look-ups. Strings that are not UTF-8 are written with each
+ * bad byte replaced by U+FFFD. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/scope.h"
+#include "base/status.h"
+
+struct json; /* opaque: a value with one owner */
+
+struct json *json_object_new(void);
+struct json *json_array_new(void);
+void json_free(struct json *value);
+CLEANUP_POINTER(json_free, struct json)
+
+/* Setters: memory exhaustion is remembered in the value and reported by json_write. */
+void json_set_string(struct json *object, const char *key, const char *value);
+void json_set_integer(struct json *object, const char *key, int64_t value);
+void json_set_real(struct json *object, const char *key, double value); /* non-finite: null */
+void json_set_boolean(struct json *object, const char *key, bool value);
+/* Takes ownership of `value`. */
+void json_set(struct json *object, const char *key, struct json *value);
+void json_append(struct json *array, struct json *value);
+void json_append_string(struct json *array, const char *value);
+void json_append_integer(struct json *array, int64_t value);
+void json_append_real(struct json *array, double value);
+
+/* Appends the value to `text`: one line, or indented by 2. */
+struct status json_write(const struct json *value, bool indented, struct buffer *text);
+
+/* Parses `length` bytes; `name` is for messages (which give line and column). */
+struct status json_parse(const void *bytes, size_t length, const char *name, struct json **ret_value);
+
+/* Look-ups: a missing key or wrong type fails with STATUS_CORRUPT naming the key. */
+struct status json_get_string(const struct json *object, const char *key, const char **ret_value);
+struct status json_get_integer(const struct json *object, const char *key, int64_t *ret_value);
+struct status json_get_real(const struct json *object, const char *key, double *ret_value);
+struct status json_get_boolean(const struct json *object, const char *key, bool *ret_value);
+/* Borrowed members; NULL when missing. */
+const struct json *json_get(const struct json *object, const char *key);
+size_t json_length(const struct json *array_or_object);
+const struct json *json_at(const struct json *array, size_t index);
+/* Value of an element itself. */
+struct status json_integer_value(const struct json *value, int64_t *ret_value);
+struct status json_real_value(const struct json *value, double *ret_value);
+struct status json_string_value(const struct json *value, const char **ret_value);
+/* The key of the i-th member of an object, in the order of the text; NULL past the end. */
+const char *json_key_at(const struct json *object, size_t index);
+
+#endif

@@ -1,0 +1,17 @@
+#ifndef HEADRACE_BASE_STOP_H
+#define HEADRACE_BASE_STOP_H
+
+/* Stopping on request. The first SIGINT, SIGTERM or SIGUSR1 asks for a clean stop, which long loops poll;
+ * a second SIGINT ends the process at once. */
+
+#include <stdbool.h>
+
+#include "base/status.h"
+
+/* Installs the handlers; called once by main. */
+void stop_install(void);
+bool stop_requested(void);
+/* OK, or STATUS_STOPPED once a stop was asked for. */
+struct status stop_check(void);
+
+#endif
