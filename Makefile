@@ -1,0 +1,215 @@
+# headrace: `make help` lists what can be made and the variables.
+# Sources are found by folder: a new .c file or test needs no line here.
+
+VERSION := 0.1.0
+
+PREFIX  ?= /usr/local
+ONEDNN  ?= wheel
+OPT     ?= $(if $(SAN),-O2 -fno-omit-frame-pointer,-O3)
+
+comma   := ,
+BUILD   := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+DEPS    := build/deps
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PRECIOUS: $(BUILD)/obj/%.o $(BUILD)/obj64/%.o
+
+# --- Sources and products ---------------------------------------------------------------------------
+
+LIB_SRC   := $(wildcard base/*.c image/*.c prep/*.c index/*.c)
+TRAIN_SRC := $(wildcard train/*.c train/reference/*.c)
+CPU_SRC   := $(wildcard train/cpu/*.c)
+CMD_SRC   := $(wildcard cmd/*.c)
+REF64_SRC := $(wildcard train/reference/*.c)
+TEST_SRC  := $(wildcard tests/test_*.c)
+FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
+
+objects    = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+LIB_OBJ   := $(call objects,$(LIB_SRC))
+TRAIN_OBJ := $(call objects,$(TRAIN_SRC))
+CPU_OBJ   := $(call objects,$(CPU_SRC))
+CMD_OBJ   := $(call objects,$(CMD_SRC))
+# The reference backend once more in double precision: the oracle of the tests.
+REF64_OBJ := $(patsubst %.c,$(BUILD)/obj64/%.o,$(REF64_SRC))
+# Helpers that several test programs share.
+SUPPORT_OBJ := $(call objects,$(wildcard tests/support/*.c))
+
+LIBRARY := $(if $(LIB_SRC),$(BUILD)/libheadrace.so)
+PROGRAM := $(if $(wildcard cmd/main.c),$(BUILD)/headrace)
+
+ifdef T
+TESTS     := $(foreach t,$(T),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_$(t).c)))
+CLI_TESTS := $(foreach t,$(T),$(wildcard tests/cli/$(t).sh))
+else
+TESTS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+CLI_TESTS := $(filter-out tests/cli/lib.sh,$(wildcard tests/cli/*.sh))
+endif
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(FUZZ_SRC))
+
+# --- Libraries --------------------------------------------------------------------------------------
+
+PACKAGES := libarchive matio libjpeg libpng jansson libmd
+MISSING  := $(shell for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done)
+NEEDS_NOTHING := help clean test demo fuzz lint
+ifneq ($(MISSING),)
+ifneq ($(filter-out $(NEEDS_NOTHING),$(or $(MAKECMDGOALS),all)),)
+$(error these libraries are missing: $(MISSING); install them with: scripts/setup.sh)
+endif
+endif
+
+# oneDNN 3 for the CPU backend: the pinned wheel that scripts/setup.sh unpacks, the system's, or none.
+ifeq ($(ONEDNN),wheel)
+HAVE_ONEDNN := $(wildcard $(DEPS)/onednn/include/oneapi/dnnl/dnnl.h)
+ONEDNN_FLAGS := -isystem $(DEPS)/onednn/include
+ONEDNN_LIBS := -L$(DEPS)/onednn/lib -ldnnl -Wl,-rpath,'$$ORIGIN/deps/onednn/lib:$$ORIGIN/../deps/onednn/lib'
+else ifeq ($(ONEDNN),system)
+HAVE_ONEDNN := $(shell printf '%s\n' '\#include <oneapi/dnnl/dnnl_version.h>' \
+    '\#if DNNL_VERSION_MAJOR != 3' '\#error' '\#endif' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+ONEDNN_LIBS := -ldnnl
+else ifneq ($(ONEDNN),none)
+$(error ONEDNN is "$(ONEDNN)"; it may be wheel, system or none)
+endif
+MODULES := $(if $(HAVE_ONEDNN),$(if $(CPU_SRC),$(BUILD)/headrace-cpu.so))
+
+# --- Flags ------------------------------------------------------------------------------------------
+
+# Results must not depend on which multiplications a compiler fuses, so contraction is off everywhere.
+# No -march: files for one instruction set carry it in their name and are chosen when the program runs.
+HR_CPPFLAGS := -I. -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DHEADRACE_VERSION='"$(VERSION)"' \
+    $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CPPFLAGS)
+HR_CFLAGS := -std=gnu11 $(OPT) -g -fPIC -pthread -ffp-contract=off \
+    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+    -Werror=implicit-function-declaration -Werror=incompatible-pointer-types -Werror=int-conversion \
+    $(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
+HR_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -ldl
+
+ifeq ($(shell uname -m),x86_64)
+%_avx2.o: FILE_FLAGS += -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt
+%_avx512.o: FILE_FLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 \
+    -mavx512bf16 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt
+endif
+
+# Program and modules carry a checksum of the interface between them and refuse another one's.
+$(BUILD)/obj/train/%.o $(BUILD)/obj64/train/%.o: FILE_FLAGS += -include $(BUILD)/build_id.h
+$(BUILD)/obj/train/cpu/%.o: FILE_FLAGS += -fopenmp $(ONEDNN_FLAGS)
+$(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
+
+# --- Rules ------------------------------------------------------------------------------------------
+
+.PHONY: all test check demo lint fuzz fuzzers install clean help FORCE
+
+all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(MODULES)
+ifeq ($(MODULES),)
+	@echo "headrace-cpu.so is not built (ONEDNN=$(ONEDNN)): to train on the CPU, run scripts/setup.sh"
+endif
+
+# Commands are shown in full with V=1.
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo "  $(1) $@")
+
+define COMPILE
+@mkdir -p $(@D)
+$(call say,CC  )
+$(Q)$(CC) $(HR_CPPFLAGS) $(HR_CFLAGS) $(FILE_FLAGS) -MMD -MP -c $< -o $@
+endef
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/build_id.h
+	$(COMPILE)
+
+$(BUILD)/obj64/%.o: %.c $(BUILD)/flags | $(BUILD)/build_id.h
+	$(COMPILE)
+
+$(BUILD)/libheadrace.so: $(LIB_OBJ)
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ $(HR_LDFLAGS) $(LIBS)
+
+# -rdynamic: modules use the program's train/ functions.
+$(BUILD)/headrace: $(CMD_OBJ) $(TRAIN_OBJ) $(LIBRARY)
+	$(call say,LINK)
+	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(LIBS)
+
+$(BUILD)/headrace-cpu.so: $(CPU_OBJ) $(LIBRARY)
+	$(call say,LINK)
+	$(Q)$(CC) -shared -fopenmp $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $(ONEDNN_LIBS) -lm
+
+$(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $(REF64_OBJ) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -lcmocka $(LIBS)
+
+$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/%.o $(TRAIN_OBJ) $(LIB_OBJ)
+	$(call say,LINK)
+	$(Q)$(CC) $^ -o $@ $(HR_LDFLAGS) -fsanitize=fuzzer $(LIBS)
+
+# Writes the text $(1) to the target, only when it differs from what stands there.
+define UPDATE
+@mkdir -p $(@D)
+@printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) >$@
+endef
+
+$(BUILD)/flags: FORCE
+	$(call UPDATE,'$(subst ','\'',$(CC) $(HR_CPPFLAGS) $(HR_CFLAGS) $(ONEDNN))')
+
+$(BUILD)/build_id.h: FORCE
+	$(call UPDATE,'#define HEADRACE_BUILD_ID "$(shell \
+	    cat $(wildcard train/backend.h train/network.h base/*.h) /dev/null | sha256sum | cut -c1-16)"')
+
+test:
+	@scripts/setup.sh --test
+	@$(MAKE) --no-print-directory check
+
+check: all $(TESTS)
+	@BUILD=$(BUILD) T="$(T)" scripts/run_tests.sh $(TESTS) $(CLI_TESTS)
+
+demo:
+	@scripts/setup.sh
+	@$(MAKE) --no-print-directory all
+	@scripts/demo.sh
+
+lint:
+	@scripts/check_includes.sh
+	@scripts/check_style.sh
+
+fuzz:
+	@scripts/setup.sh --test
+	@$(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address BUILD=build/fuzz fuzzers
+
+fuzzers: $(FUZZERS)
+ifdef FUZZ_SECONDS
+	@scripts/run_fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
+endif
+
+ROOT := $(DESTDIR)$(PREFIX)
+install: all
+	install -d $(ROOT)/bin $(ROOT)/lib/headrace $(ROOT)/lib/pkgconfig
+	install -m 755 $(PROGRAM) $(ROOT)/bin/
+	install -m 755 $(LIBRARY) $(ROOT)/lib/
+	for header in $(wildcard base/*.h image/*.h prep/*.h index/*.h); do \
+	    install -D -m 644 $$header $(ROOT)/include/headrace/$$header || exit 1; done
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' scripts/headrace.pc.in >$(ROOT)/lib/pkgconfig/headrace.pc
+ifneq ($(MODULES),)
+	install -m 755 $(MODULES) $(ROOT)/lib/headrace/
+ifeq ($(ONEDNN),wheel)
+	install -m 755 $(DEPS)/onednn/lib/libdnnl.so.3 $(ROOT)/lib/headrace/
+	install -D -m 644 -t $(ROOT)/share/doc/headrace/onednn $(wildcard $(DEPS)/onednn/share/doc/onednn/*)
+endif
+endif
+
+# The libraries in build/deps stay: they are not ours to make again.
+clean:
+	@rm -rf $(filter-out $(DEPS),$(wildcard build/*))
+
+help:
+	@echo "make                 the program, the library and the modules, in build/"
+	@echo "make demo            sets up, makes a small data set, prepares, packs, trains and reports"
+	@echo "make test [T=NAME]   sets up, then runs all tests, or tests/test_NAME.c and tests/cli/NAME.sh"
+	@echo "make lint            checks the direction of includes and the style"
+	@echo "make fuzz            builds the fuzz targets; FUZZ_SECONDS=N also runs each for N seconds"
+	@echo "make install [PREFIX=$(PREFIX)] [DESTDIR=]"
+	@echo "make clean           removes build/ except build/deps"
+	@echo "Variables: SAN=address,undefined  ONEDNN=wheel|system|none  WERROR=1  V=1  CC CPPFLAGS CFLAGS LDFLAGS OPT"
+
+-include $(shell find $(BUILD)/obj $(BUILD)/obj64 -name '*.d' 2>/dev/null)

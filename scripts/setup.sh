@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Installs what building headrace needs; --test adds what tests and lint need. Done at once when nothing is missing.
+# Debian and Ubuntu: by apt, with sudo where this is not root; elsewhere the list is printed.
+# ONEDNN=wheel (default): oneDNN is unpacked into build/deps/onednn, or into HEADRACE_DEPS, which several
+# checkouts may share (build/deps is then a link). ONEDNN=system or none: nothing is fetched.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+onednn_version=2023.2.0
+onednn_sha256="\
+2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb  onednn_cpu_gomp-$onednn_version-py2.py3-none-manylinux1_x86_64.whl
+9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284  onednn_devel_cpu_gomp-$onednn_version-py2.py3-none-manylinux1_x86_64.whl"
+
+say() { echo "setup: $*" >&2; }
+fail() { say "$*"; exit 1; }
+
+case "$*" in
+    "") with_tests= ;;
+    --test) with_tests=yes ;;
+    *) fail "usage: scripts/setup.sh [--test]" ;;
+esac
+
+# --- Packages ---
+
+missing=()
+need_command() { command -v "$1" >/dev/null || missing+=("$2"); }        # COMMAND PACKAGE
+need_library() { pkg-config --exists "$1" 2>/dev/null || missing+=("$2"); } # PKG-CONFIG-NAME PACKAGE
+
+wants_wheel() { [ "${ONEDNN:-wheel}" = wheel ] && [ "$(uname -m)" = x86_64 ]; }
+has_wheel() { [ "$(cat build/deps/onednn/VERSION 2>/dev/null)" = "$onednn_version" ]; }
+
+need_command cc build-essential
+need_command make build-essential
+need_command pkg-config pkg-config
+need_library libarchive libarchive-dev
+need_library matio libmatio-dev
+need_library libjpeg libjpeg-dev
+need_library libpng libpng-dev
+need_library jansson libjansson-dev
+need_library libmd libmd-dev
+need_command python3 python3
+if wants_wheel && ! has_wheel && ! python3 -m pip --version >/dev/null 2>&1; then
+    missing+=(python3-pip)
+fi
+if [ "${ONEDNN:-wheel}" = system ] && ! [ -e /usr/include/oneapi/dnnl/dnnl.h ]; then
+    missing+=(libdnnl-dev)
+fi
+if [ -n "$with_tests" ]; then
+    need_library cmocka libcmocka-dev
+    need_command clang clang
+    need_command clang-format clang-format
+    need_command shellcheck shellcheck
+    need_command ctags universal-ctags
+    need_command git git
+fi
+
+install_packages() # PACKAGE...
+{
+    local sudo=()
+    if ! command -v apt-get >/dev/null; then
+        fail "install these with your package manager (Debian's names), then run this again: $*"
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo=(sudo)
+        if ! command -v sudo >/dev/null || ! { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+            fail "run as root, then run this again: apt-get install -y --no-install-recommends $*"
+        fi
+    fi
+    say "installing $*"
+    "${sudo[@]}" apt-get update -qq
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+if [ ${#missing[@]} -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+    install_packages "${missing[@]}"
+fi
+
+# --- oneDNN ---
+
+# The wheel holds three copies of one 54 MB library: one is kept, the other names are links.
+unpack_onednn() # WHEELS-DIR PREFIX
+{
+    local wheel
+    for wheel in "$1"/*.whl; do
+        python3 -m zipfile -e "$wheel" "$1/unpacked"
+    done
+    mkdir -p "$2"
+    cp -R "$1"/unpacked/*.data/data/{include,lib,share} "$2/"
+    ln -sf libdnnl.so.3.2 "$2/lib/libdnnl.so.3"
+    ln -sf libdnnl.so.3 "$2/lib/libdnnl.so"
+    echo "$onednn_version" >"$2/VERSION"
+}
+
+fetch_onednn()
+{
+    local scratch=build/onednn.$$
+    # shellcheck disable=SC2064 # the name is known now
+    trap "rm -rf '$scratch'" EXIT
+    mkdir -p "$scratch"
+    say "fetching oneDNN $onednn_version"
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$scratch" \
+        "onednn-cpu-gomp==$onednn_version" "onednn-devel-cpu-gomp==$onednn_version" ||
+        fail "oneDNN could not be fetched; to build without the CPU backend: make ONEDNN=none"
+    (cd "$scratch" && sha256sum --quiet --strict --check <<<"$onednn_sha256") ||
+        fail "oneDNN's files are not the expected ones; nothing was unpacked"
+    unpack_onednn "$scratch" build/deps/onednn.$$
+    rm -rf build/deps/onednn
+    # Another checkout that shares the folder may have been faster: its copy is the same.
+    mv -T build/deps/onednn.$$ build/deps/onednn 2>/dev/null || rm -rf build/deps/onednn.$$
+}
+
+if wants_wheel; then
+    mkdir -p build
+    if [ -n "${HEADRACE_DEPS:-}" ] && [ ! "$HEADRACE_DEPS" -ef build/deps ]; then
+        mkdir -p "$HEADRACE_DEPS"
+        rm -rf build/deps
+        ln -s "$(realpath "$HEADRACE_DEPS")" build/deps
+    fi
+    mkdir -p build/deps
+    has_wheel || fetch_onednn
+elif [ "${ONEDNN:-wheel}" = wheel ]; then
+    say "no oneDNN wheel for $(uname -m): headrace-cpu.so is built only with ONEDNN=system"
+fi
