@@ -1,0 +1,58 @@
+#ifndef HEADRACE_INDEX_INDEX_H
+#define HEADRACE_INDEX_INDEX_H
+
+/* Reading an index (FORMAT.md): a small mapped file that says where each record of a data set stands. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/scope.h"
+#include "base/status.h"
+#include "image/class_table.h"
+#include "image/source.h"
+
+struct index;
+
+/* Opens the index at `path` and maps it. O(1) in the number of records: header and section directory are checked; columns are
+ * checked, 64 KiB at a time, when they are first touched. On success *ret_index is owned by the caller (index_close). Fails with
+ * STATUS_CORRUPT, naming the section and offset; *ret_index is then untouched. Shards are opened when first read. */
+struct status index_open(const char *path, struct index **ret_index);
+void index_close(struct index *index);
+CLEANUP_POINTER(index_close, struct index)
+
+const char *index_path(const struct index *index);
+uint64_t index_count(const struct index *index);
+size_t index_shard_count(const struct index *index);
+/* Shard `i` with its path resolved against the index's folder; borrowed. */
+const struct source_shard *index_shard(const struct index *index, size_t shard);
+/* Borrowed; made once. */
+const struct class_table *index_classes(const struct index *index);
+/* Provenance as JSON text, borrowed; "{}" if there is none. */
+const char *index_provenance(const struct index *index);
+
+/* The labels, contiguous, borrowed: count numbers below the number of classes. Checks the whole column. */
+struct status index_labels(const struct index *index, const int32_t **ret_labels);
+
+struct record {
+    uint64_t offset;
+    uint32_t length; /* bytes as stored, without padding */
+    uint32_t shard;
+    uint32_t label;
+    uint32_t crc32c;
+    bool crc_known;
+    uint8_t encoding;
+    uint16_t width, height; /* pixels; 0 if not known */
+};
+/* Record `i` < count, its numbers checked against the shard and class tables. Thread-safe. */
+struct status index_record(const struct index *index, uint64_t i, struct record *ret_record);
+/* File name of a record; borrowed. Thread-safe. */
+struct status index_name(const struct index *index, uint64_t i, const char **ret_name);
+
+/* Reads a record's stored bytes with pread, replacing the buffer's content, and checks its CRC where known. At least RECORD_PADDING zero
+ * bytes follow in memory. Failures name shard, offset and record. Thread-safe. */
+#define RECORD_PADDING 64
+struct status index_read(struct index *index, uint64_t i, struct buffer *bytes);
+
+#endif
