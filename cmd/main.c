@@ -1,0 +1,113 @@
+/* The program: finds the command, runs it, prints its failure and turns it into the exit status. */
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/nearest.h"
+#include "base/status.h"
+#include "cmd/command.h"
+
+struct command {
+    const char *name;
+    const char *summary;
+    command_fn *run;
+};
+
+/* In the order in which a person meets them. */
+static const struct command commands[] = {
+    {"help", "shows this, or the help of a command", cmd_help},
+};
+
+static const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static struct status command_unknown(const char *name)
+{
+    const char *nearest = NULL;
+    unsigned nearest_distance_so_far = UINT_MAX;
+    for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+        unsigned distance = nearest_distance(name, commands[i].name);
+        if (distance < nearest_distance_so_far) {
+            nearest_distance_so_far = distance;
+            nearest = commands[i].name;
+        }
+    }
+    if (nearest_is_close(nearest_distance_so_far, name))
+        FAIL(STATUS_USAGE, "there is no command \"%s\"; did you mean \"headrace %s\"?", name,
+             nearest);
+    FAIL(STATUS_USAGE, "there is no command \"%s\"; \"headrace --help\" lists them", name);
+}
+
+static void help_print(FILE *out)
+{
+    fputs("From the ILSVRC2012 tarballs to a trained ResNet.\n\n"
+          "Usage: headrace COMMAND [OPTION]... [ARGUMENT]...\n\nCommands:\n",
+          out);
+    for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n\"headrace COMMAND --help\" shows a command's options and an example; \"headrace "
+          "--version\" the version.\n"
+          "Exit status: 0 done, 1 failed, 2 wrong usage, 3 a check found something, 75 stopped on "
+          "request and resumable.\n",
+          out);
+}
+
+struct status cmd_help(int argc, char **argv)
+{
+    if (argc < 2 || argv[1][0] == '-') {
+        help_print(stdout);
+        return OK;
+    }
+    const struct command *command = command_find(argv[1]);
+    if (!command)
+        return command_unknown(argv[1]);
+    if (command->run == cmd_help)
+        return cmd_help(1, argv);
+    char help[] = "--help";
+    char *arguments[] = {argv[1], help, NULL};
+    return command->run(2, arguments);
+}
+
+static struct status run(int argc, char **argv)
+{
+    if (argc < 2) {
+        help_print(stderr);
+        FAIL(STATUS_USAGE, "a command is missing");
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("headrace " HEADRACE_VERSION);
+        return OK;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return cmd_help(1, argv);
+    const struct command *command = command_find(argv[1]);
+    if (!command)
+        return command_unknown(argv[1]);
+    return command->run(argc - 1, argv + 1);
+}
+
+/* What a command printed has to have arrived: a full disk behind stdout is a failure. */
+static struct status output_finish(struct status status)
+{
+    if (status.code == STATUS_DONE && (fflush(stdout) != 0 || ferror(stdout)))
+        FAIL(STATUS_IO, "the results could not be written to stdout");
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct status status = output_finish(run(argc, argv));
+    if (status.code != STATUS_DONE)
+        fprintf(stderr, "headrace: error: %s\n", status_message(&status));
+    int exit_status = status_exit_code(status.code);
+    status_clear(&status);
+    return exit_status;
+}
