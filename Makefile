@@ -52,7 +52,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(FUZZ_SRC))
 
 PACKAGES := libarchive matio libjpeg libpng jansson libmd
 MISSING  := $(shell for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done)
-NEEDS_NOTHING := help clean test demo fuzz lint
+NEEDS_NOTHING := help clean test demo fuzz lint format
 ifneq ($(MISSING),)
 ifneq ($(filter-out $(NEEDS_NOTHING),$(or $(MAKECMDGOALS),all)),)
 $(error these libraries are missing: $(MISSING); install them with: scripts/setup.sh)
@@ -99,10 +99,10 @@ $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 # --- Rules ------------------------------------------------------------------------------------------
 
-.PHONY: all test check demo lint fuzz fuzzers install clean help FORCE
+.PHONY: all test check demo lint format fuzz fuzzers install clean help FORCE
 
 all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(MODULES)
-ifeq ($(MODULES),)
+ifeq ($(HAVE_ONEDNN),)
 	@echo "headrace-cpu.so is not built (ONEDNN=$(ONEDNN)): to train on the CPU, run scripts/setup.sh"
 endif
 
@@ -157,17 +157,23 @@ $(BUILD)/build_id.h: FORCE
 	$(call UPDATE,'#define HEADRACE_BUILD_ID "$(shell \
 	    cat $(wildcard train/backend.h train/network.h base/*.h) /dev/null | sha256sum | cut -c1-16)"')
 
+# Whole jobs use all cores when no -j was given.
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 test:
 	@scripts/setup.sh --test
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) $(JOBS) --no-print-directory check
 
 check: all $(TESTS)
 	@BUILD=$(BUILD) T="$(T)" scripts/run_tests.sh $(TESTS) $(CLI_TESTS)
 
 demo:
 	@scripts/setup.sh
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) $(JOBS) --no-print-directory all
 	@scripts/demo.sh
+
+format:
+	clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd tests tests/*))
 
 lint:
 	@scripts/check_includes.sh
@@ -175,7 +181,7 @@ lint:
 
 fuzz:
 	@scripts/setup.sh --test
-	@$(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address BUILD=build/fuzz fuzzers
+	@$(MAKE) $(JOBS) --no-print-directory CC=clang SAN=fuzzer-no-link,address BUILD=build/fuzz fuzzers
 
 fuzzers: $(FUZZERS)
 ifdef FUZZ_SECONDS
@@ -207,6 +213,7 @@ help:
 	@echo "make demo            sets up, makes a small data set, prepares, packs, trains and reports"
 	@echo "make test [T=NAME]   sets up, then runs all tests, or tests/test_NAME.c and tests/cli/NAME.sh"
 	@echo "make lint            checks the direction of includes and the style"
+	@echo "make format          lets clang-format rewrite the sources"
 	@echo "make fuzz            builds the fuzz targets; FUZZ_SECONDS=N also runs each for N seconds"
 	@echo "make install [PREFIX=$(PREFIX)] [DESTDIR=]"
 	@echo "make clean           removes build/ except build/deps"

@@ -42,9 +42,6 @@ need_command python3 python3
 if wants_wheel && ! has_wheel && ! python3 -m pip --version >/dev/null 2>&1; then
     missing+=(python3-pip)
 fi
-if [ "${ONEDNN:-wheel}" = system ] && ! [ -e /usr/include/oneapi/dnnl/dnnl.h ]; then
-    missing+=(libdnnl-dev)
-fi
 if [ -n "$with_tests" ]; then
     need_library cmocka libcmocka-dev
     need_command clang clang

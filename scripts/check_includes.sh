@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Checks who includes whom: rooms only look downwards, a third-party library stays behind one file, and
+# each header compiles alone. `make lint` runs it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Room: the rooms (or single headers) that its files may include.
+may_include='
+base            base
+image           base image
+prep            base image prep
+index           base image index
+train           base image index train
+train/reference base train/backend.h train/network.h train/reference
+train/cpu       base train/backend.h train/network.h train/cpu
+cmd             base image prep index train cmd
+tests           base image prep index train train/reference train/cpu tests
+'
+
+# Third-party header: the files that may include it (a pattern); tests may include any.
+owners='
+archive.h          ^prep/archive[a-z0-9_]*\.[ch]$
+archive_entry.h    ^prep/archive[a-z0-9_]*\.[ch]$
+matio.h            ^prep/[a-z0-9_]*\.c$
+jpeglib.h          ^image/jpeg[a-z0-9_]*\.[ch]$
+jerror.h           ^image/jpeg[a-z0-9_]*\.[ch]$
+png.h              ^image/png[a-z0-9_]*\.c$
+jansson.h          ^base/json\.c$
+md5.h              ^base/digest\.c$
+sha2.h             ^base/digest\.c$
+oneapi/dnnl/dnnl.h ^train/cpu/
+omp.h              ^train/cpu/
+cmocka.h           ^tests/
+curl/curl.h        ^$
+'
+
+mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.c' '*.h')
+[ ${#sources[@]} -gt 0 ] || exit 0
+
+# Prints "file:line: complaint" for each include that points the wrong way.
+check_direction()
+{
+    awk -v may_include="$may_include" -v owners="$owners" '
+        # The room of a path: its folder, but all of tests/ is one room, and so are nested folders elsewhere.
+        function room_of(path, parts) {
+            split(path, parts, "/")
+            if (parts[1] == "train" && (parts[2] == "reference" || parts[2] == "cpu"))
+                return parts[1] "/" parts[2]
+            return parts[1]
+        }
+        BEGIN {
+            count = split(may_include, lines, "\n")
+            for (i = 1; i <= count; i++) {
+                words = split(lines[i], word, " ")
+                for (j = 2; j <= words; j++)
+                    allowed[word[1], word[j]] = 1
+                if (words) known[word[1]] = 1
+            }
+            count = split(owners, lines, "\n")
+            for (i = 1; i <= count; i++)
+                if (split(lines[i], word, " ") == 2)
+                    owner[word[1]] = word[2]
+        }
+        FNR == 1 { room = room_of(FILENAME) }
+        FNR == 1 && !(room in known) { print FILENAME ": stands in no known room"; failed = 1 }
+        !/^[ \t]*#[ \t]*include[ \t]*["<]/ { next }
+        {
+            name = $0
+            sub(/^[^"<]*["<]/, "", name)
+            sub(/[">].*$/, "", name)
+            where = FILENAME ":" FNR ": "
+        }
+        /"/ {
+            if (name !~ "/") {
+                print where "\"" name "\" is not named from the root of the repository"; failed = 1
+            } else if (!((room, room_of(name)) in allowed) && !((room, name) in allowed)) {
+                print where room " may not include " name; failed = 1
+            }
+            next
+        }
+        name in owner && FILENAME !~ owner[name] && room != "tests" {
+            print where "<" name "> may only be included by " owner[name]; failed = 1
+        }
+        # A library is behind one file: the second one that includes it is one too many.
+        name in owner && room != "tests" && room != "train/cpu" {
+            if (name in user && user[name] != FILENAME) {
+                print where "<" name "> is already included by " user[name]; failed = 1
+            }
+            user[name] = FILENAME
+        }
+        END { exit failed }' "${sources[@]}"
+}
+
+check_headers_alone()
+{
+    local header failed=0
+    for header in "${sources[@]}"; do
+        [[ $header == *.h ]] || continue
+        if ! "${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -I. -isystem build/deps/onednn/include -Wall -Wextra -Werror \
+            -fsyntax-only -include "$header" -x c /dev/null; then
+            echo "$header: does not compile alone"
+            failed=1
+        fi
+    done
+    return $failed
+}
+
+status=0
+check_direction || status=1
+check_headers_alone || status=1
+[ $status -ne 0 ] || echo "includes: ${#sources[@]} files, all in order"
+exit $status

@@ -1,0 +1,78 @@
+# Sourced by the CLI tests: `source tests/cli/lib.sh`. The runner starts them at the root of the repository.
+# A test is a list of `headrace …` calls, each followed by what it expects; the first thing that is
+# not so ends the test and shows the last command with its output. $work is a folder of the test's own.
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # some variables are for the tests
+
+set -uo pipefail
+
+HEADRACE_BIN=${HEADRACE_BIN:-$PWD/build/headrace}
+HEADRACE_DATA=${HEADRACE_DATA:-$PWD/../shared/data}
+work=$(mktemp -d "${TMPDIR:-/tmp}/headrace-cli.XXXXXX")
+stdout=$work/.stdout
+stderr=$work/.stderr
+trap 'chmod -R u+rwX "$work"; rm -rf "$work"' EXIT
+
+fail() # MESSAGE
+{
+    echo "FAILED: $1"
+    echo "  command: ${last_command:-none}"
+    echo "  status: ${status:-none}"
+    [ ! -f "$stdout" ] || head -c 4000 "$stdout" | sed 's/^/  stdout: /'
+    [ ! -f "$stderr" ] || head -c 4000 "$stderr" | sed 's/^/  stderr: /'
+    exit 1
+}
+
+skip() # REASON
+{
+    echo "skipped: $1"
+    exit 77
+}
+
+# Skips the test, or fails it where HEADRACE_REQUIRE_DATA=1, when FILE is not in the data folder.
+need_data() # FILE
+{
+    [ ! -e "$HEADRACE_DATA/$1" ] || return 0
+    [ "${HEADRACE_REQUIRE_DATA:-}" != 1 ] || fail "$HEADRACE_DATA/$1 is missing"
+    skip "$1 is not in $HEADRACE_DATA (set HEADRACE_DATA)"
+}
+
+# Runs any command; its exit status is in $status, its output in the files $stdout and $stderr.
+run() # COMMAND...
+{
+    last_command=$*
+    "$@" >"$stdout" 2>"$stderr" </dev/null
+    status=$?
+}
+
+headrace() { run "$HEADRACE_BIN" "$@"; }
+
+# The same, and it must succeed.
+headrace_ok()
+{
+    headrace "$@"
+    expect_status 0
+}
+
+expect_status() # N
+{
+    [ "$status" -eq "$1" ] || fail "expected exit status $1, got $status"
+}
+
+# Extended regular expressions, matched line by line.
+expect_stdout() { grep -qE -- "$1" "$stdout" || fail "stdout has no line that matches: $1"; }
+expect_stderr() { grep -qE -- "$1" "$stderr" || fail "stderr has no line that matches: $1"; }
+refute_stdout() { ! grep -qE -- "$1" "$stdout" || fail "stdout has a line that matches: $1"; }
+refute_stderr() { ! grep -qE -- "$1" "$stderr" || fail "stderr has a line that matches: $1"; }
+
+expect_file() { [ -e "$1" ] || fail "$1 does not exist"; }
+refute_file() { [ ! -e "$1" ] || fail "$1 exists"; }
+expect_same() { diff -r "$1" "$2" >/dev/null || fail "$1 and $2 differ"; }
+
+# One clear sentence on stderr and nothing else: exit status N, one error line that matches.
+expect_error() # N PATTERN
+{
+    expect_status "$1"
+    expect_stderr "$2"
+    [ "$(grep -c '^headrace: error: ' "$stderr")" -eq 1 ] || fail "expected one line 'headrace: error: …'"
+}
