@@ -33,6 +33,7 @@ CPU_OBJ   := $(call objects,$(CPU_SRC))
 CMD_OBJ   := $(call objects,$(CMD_SRC))
 # The reference backend once more in double precision: the oracle of the tests.
 REF64_OBJ := $(patsubst %.c,$(BUILD)/obj64/%.o,$(REF64_SRC))
+REF64     := $(if $(REF64_SRC),$(BUILD)/reference_f64.o)
 # Helpers that several test programs share.
 SUPPORT_OBJ := $(call objects,$(wildcard tests/support/*.c))
 
@@ -135,7 +136,14 @@ $(BUILD)/headrace-cpu.so: $(CPU_OBJ) $(LIBRARY)
 	$(call say,LINK)
 	$(Q)$(CC) -shared -fopenmp $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $(ONEDNN_LIBS) -lm
 
-$(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $(REF64_OBJ) $(LIBRARY)
+# One object whose only visible name is the entry, so that both precisions fit into one program.
+$(BUILD)/reference_f64.o: $(REF64_OBJ)
+	$(call say,LINK)
+	$(Q)$(CC) -r -nostdlib $^ -o $@
+	$(Q)objcopy --redefine-sym reference_backend_module=reference_f64_backend_module $@
+	$(Q)objcopy --keep-global-symbol=reference_f64_backend_module $@
+
+$(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $(REF64) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -lcmocka $(LIBS)
