@@ -48,8 +48,9 @@ static inline void store_le64(void *p, uint64_t v)
     store_le32((uint8_t *)p + 4, (uint32_t)(v >> 32));
 }
 
-/* A growing byte string. Zero it to start (or set ceiling_bytes first); 0 means a ceiling of 1 GiB. Growing past the
- * ceiling fails with STATUS_NO_MEMORY, so that no hostile length is ever believed. */
+/* A growing byte string. Zero it to start (or set ceiling_bytes first); 0 means a ceiling of 1 GiB.
+ * Growing past the ceiling fails with STATUS_NO_MEMORY, so that no hostile length is ever believed.
+ */
 struct buffer {
     uint8_t *data;
     size_t length;

@@ -1,7 +1,8 @@
 #ifndef HEADRACE_BASE_CPU_H
 #define HEADRACE_BASE_CPU_H
 
-/* What this processor can do, read once. HEADRACE_CPU=plain|avx2|avx512 in the environment lowers it, for tests. */
+/* What this processor can do, read once. HEADRACE_CPU=plain|avx2|avx512 in the environment lowers
+ * it, for tests. */
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 #ifndef HEADRACE_BASE_JSON_H
 #define HEADRACE_BASE_JSON_H
 
-/* JSON values, by jansson. A thin layer: building objects, writing them in one line with keys in insertion
- * order, parsing with clear errors, and typed look-ups. Strings that are not UTF-8 are written with each
- * bad byte replaced by U+FFFD. */
+/* JSON values, by jansson. A thin layer: building objects, writing them in one line with keys in
+ * insertion order, parsing with clear errors, and typed look-ups. Strings that are not UTF-8 are
+ * written with each bad byte replaced by U+FFFD. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,7 +36,8 @@ void json_append_real(struct json *array, double value);
 struct status json_write(const struct json *value, bool indented, struct buffer *text);
 
 /* Parses `length` bytes; `name` is for messages (which give line and column). */
-struct status json_parse(const void *bytes, size_t length, const char *name, struct json **ret_value);
+struct status json_parse(const void *bytes, size_t length, const char *name,
+                         struct json **ret_value);
 
 /* Look-ups: a missing key or wrong type fails with STATUS_CORRUPT naming the key. */
 struct status json_get_string(const struct json *object, const char *key, const char **ret_value);

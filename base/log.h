@@ -1,7 +1,8 @@
 #ifndef HEADRACE_BASE_LOG_H
 #define HEADRACE_BASE_LOG_H
 
-/* Messages for people, on stderr: one line each, whole even when several threads speak, never through a progress bar. */
+/* Messages for people, on stderr: one line each, whole even when several threads speak, never
+ * through a progress bar. */
 
 #include "base/status.h"
 

@@ -22,8 +22,8 @@ struct status memory_resize(size_t count, size_t size_bytes, void *pointer);
 /* Makes room for at least `count` elements, growing geometrically; *capacity is kept up to date. */
 struct status memory_grow(size_t count, size_t size_bytes, void *pointer, size_t *capacity);
 
-/* A zeroed block for tensors: aligned to 2 MiB where that pays, else 64 bytes, with huge pages asked for, and
- * every page touched. Free with memory_free. */
+/* A zeroed block for tensors: aligned to 2 MiB where that pays, else 64 bytes, with huge pages
+ * asked for, and every page touched. Free with memory_free. */
 struct status memory_alloc_tensor(size_t size_bytes, void *ret_pointer);
 
 /* Frees what the functions above returned; NULL is fine. */
@@ -56,6 +56,7 @@ struct arena {
 };
 void arena_done(struct arena *arena);
 CLEANUP_VALUE(arena_done, struct arena)
-struct status arena_copy(struct arena *arena, const char *bytes, size_t length, const char **ret_string);
+struct status arena_copy(struct arena *arena, const char *bytes, size_t length,
+                         const char **ret_string);
 
 #endif

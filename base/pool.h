@@ -19,8 +19,8 @@ unsigned pool_threads(const struct pool *pool);
 /* One item of a loop; `thread` is below pool_threads and names the thread's own scratch. */
 typedef struct status pool_fn(uint64_t item, unsigned thread, void *context);
 
-/* Runs fn for each item in [0, count), in increasing order of start. After a failure no new item is begun;
- * of several failures that of the lowest item is returned. */
+/* Runs fn for each item in [0, count), in increasing order of start. After a failure no new item is
+ * begun; of several failures that of the lowest item is returned. */
 struct status pool_run(struct pool *pool, uint64_t count, pool_fn *fn, void *context);
 
 /* Cores this process may use: affinity mask and cgroup quota, at least 1. */

@@ -1,8 +1,8 @@
 #ifndef HEADRACE_BASE_PROGRESS_H
 #define HEADRACE_BASE_PROGRESS_H
 
-/* Progress on stderr: a bar that redraws itself on a terminal, a plain line now and then elsewhere. Shows items, bytes,
- * rate and time left. Thread-safe: any thread may add. */
+/* Progress on stderr: a bar that redraws itself on a terminal, a plain line now and then elsewhere.
+ * Shows items, bytes, rate and time left. Thread-safe: any thread may add. */
 
 #include <stdint.h>
 
@@ -11,7 +11,8 @@
 
 struct progress;
 
-/* `what` (for instance "extract", "images") is borrowed. A total of 0 is unknown. Quiet ones cost nothing and print nothing. */
+/* `what` (for instance "extract", "images") is borrowed. A total of 0 is unknown. Quiet ones cost
+ * nothing and print nothing. */
 struct status progress_open(const char *what, const char *unit, uint64_t total_items,
                             uint64_t total_bytes, struct progress **ret_progress);
 /* Adds done items and bytes. NULL is fine. */

@@ -10,7 +10,8 @@
 /* Ten rounds; `counter` (4 words) is replaced by 4 random words. */
 void philox4x32(uint32_t counter[4], const uint32_t key[2]);
 
-/* A stream of numbers named by (seed, domain, a, b): for instance (seed, RANDOM_CROP, epoch, record). */
+/* A stream of numbers named by (seed, domain, a, b): for instance (seed, RANDOM_CROP, epoch,
+ * record). */
 struct random_stream {
     uint32_t key[2];
     uint32_t counter[4];
@@ -28,15 +29,19 @@ enum random_domain {
     RANDOM_TEST = 6,
 };
 
-/* `a` must be below 2^32. */
-struct random_stream random_stream_make(uint64_t seed, enum random_domain domain, uint64_t a, uint64_t b);
+/* `a` must be below 2^32 and `b` below 2^56. Block n of the stream (its words 4n … 4n + 3, used in
+ * that order) is philox4x32 of the counter (n, a, low word of b, high word of b + (domain << 24))
+ * under the key (low word of seed, high word of seed); a stream holds 2^32 blocks. */
+struct random_stream random_stream_make(uint64_t seed, enum random_domain domain, uint64_t a,
+                                        uint64_t b);
 uint32_t random_u32(struct random_stream *stream);
+/* Two words, the low one first. */
 uint64_t random_u64(struct random_stream *stream);
-/* Uniform in [0, 1) with 53 bits. */
+/* Uniform in [0, 1): the upper 53 bits of random_u64. */
 double random_double(struct random_stream *stream);
 /* Uniform in [0, bound), without bias; bound > 0. */
 uint64_t random_below(struct random_stream *stream, uint64_t bound);
-/* Standard normal (Box-Muller). */
+/* Standard normal: sqrt(-2 ln(1 - u)) cos(2 pi v) of two random_double (Box-Muller). */
 double random_normal(struct random_stream *stream);
 
 #endif

@@ -1,8 +1,8 @@
 #ifndef HEADRACE_BASE_STOP_H
 #define HEADRACE_BASE_STOP_H
 
-/* Stopping on request. The first SIGINT, SIGTERM or SIGUSR1 asks for a clean stop, which long loops poll;
- * a second SIGINT ends the process at once. */
+/* Stopping on request. The first SIGINT, SIGTERM or SIGUSR1 asks for a clean stop, which long loops
+ * poll; a second SIGINT ends the process at once. */
 
 #include <stdbool.h>
 

@@ -1,0 +1,220 @@
+#include "base/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+
+enum call_kind { CALL_CREATE, CALL_WRITE, CALL_SYNC, CALL_RENAME, CALL_FOLDER, CALL_REMOVE };
+
+static struct {
+    bool active;
+    bool kill;
+    int error;
+    uint64_t at_call;
+    atomic_uint_fast64_t calls;
+    atomic_uint failing_kinds; /* a bit per call_kind */
+} fault;
+static pthread_once_t fault_once = PTHREAD_ONCE_INIT;
+
+static bool fault_parse(const char *text)
+{
+    static const struct {
+        const char *name;
+        int error;
+    } errors[] = {{"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO}, {"EACCES", EACCES}};
+    char name[16], rest;
+    unsigned long call;
+    if (sscanf(text, "%15[^:]:%lu%c", name, &call, &rest) != 2 || call == 0)
+        return false;
+    fault.kill = strcmp(name, "kill") == 0;
+    for (size_t i = 0; i < ARRAY_LENGTH(errors); i++)
+        if (strcmp(name, errors[i].name) == 0)
+            fault.error = errors[i].error;
+    fault.at_call = call;
+    fault.active = fault.kill || fault.error;
+    return fault.active;
+}
+
+static void fault_init(void)
+{
+    const char *text = getenv("HEADRACE_FAULT");
+    if (text && !fault_parse(text)) {
+        log_error("HEADRACE_FAULT is '%s', expected for instance kill:3 or ENOSPC:1", text);
+        abort(); /* a test that injects nothing would prove nothing */
+    }
+}
+
+void disk_set_fault(const char *text)
+{
+    pthread_once(&fault_once, fault_init);
+    fault.active = fault.kill = false;
+    fault.error = 0;
+    atomic_store(&fault.calls, 0);
+    atomic_store(&fault.failing_kinds, 0);
+    if (text && !fault_parse(text))
+        abort();
+}
+
+/* Counts a call; the error that it has to fail with, or 0. */
+static int fault_check(enum call_kind kind)
+{
+    pthread_once(&fault_once, fault_init);
+    if (!fault.active)
+        return 0;
+    if (atomic_fetch_add(&fault.calls, 1) + 1 == fault.at_call) {
+        if (fault.kill)
+            raise(SIGKILL);
+        atomic_fetch_or(&fault.failing_kinds, 1u << kind);
+    }
+    return atomic_load(&fault.failing_kinds) >> kind & 1 ? fault.error : 0;
+}
+
+static struct status call_failed(int error, const char *action, const char *path)
+{
+    struct status status = status_errno(error, "cannot %s '%s'", action, path);
+    if (status.code != STATUS_NO_SPACE)
+        return status;
+    struct status advised =
+        status_make(STATUS_NO_SPACE, "%s; free some space, then run the same command again",
+                    status.message);
+    status_clear(&status);
+    return advised;
+}
+
+struct status disk_create(const char *path, int flags, int *ret_fd)
+{
+    int error = fault_check(CALL_CREATE), fd = -1;
+    if (!error) {
+        do
+            fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+        while (fd < 0 && errno == EINTR);
+        error = fd < 0 ? errno : 0;
+    }
+    if (error)
+        return call_failed(error, "create", path);
+    *ret_fd = fd;
+    return OK;
+}
+
+struct status disk_write(int fd, const char *path, const void *bytes, size_t length)
+{
+    int error = fault_check(CALL_WRITE);
+    const char *p = bytes;
+    while (!error && length > 0) {
+        ssize_t written = write(fd, p, length);
+        if (written < 0) {
+            error = errno == EINTR ? 0 : errno;
+            continue;
+        }
+        p += written;
+        length -= (size_t)written;
+    }
+    return error ? call_failed(error, "write", path) : OK;
+}
+
+struct status disk_write_at(int fd, const char *path, const void *bytes, size_t length,
+                            uint64_t offset)
+{
+    int error = fault_check(CALL_WRITE);
+    const char *p = bytes;
+    while (!error && length > 0) {
+        ssize_t written = pwrite(fd, p, length, (off_t)offset);
+        if (written < 0) {
+            error = errno == EINTR ? 0 : errno;
+            continue;
+        }
+        p += written;
+        length -= (size_t)written;
+        offset += (uint64_t)written;
+    }
+    return error ? call_failed(error, "write", path) : OK;
+}
+
+static struct status sync_with(int (*call)(int), int fd, const char *path)
+{
+    int error = fault_check(CALL_SYNC);
+    if (!error) {
+        int result;
+        do
+            result = call(fd);
+        while (result < 0 && errno == EINTR);
+        /* Some file systems do not sync folders at all and say EINVAL: nothing is left to do there.
+         */
+        error = result < 0 && errno != EINVAL ? errno : 0;
+    }
+    return error ? call_failed(error, "sync", path) : OK;
+}
+
+struct status disk_sync(int fd, const char *path)
+{
+    return sync_with(fsync, fd, path);
+}
+
+struct status disk_sync_all(int fd, const char *path)
+{
+    return sync_with(syncfs, fd, path);
+}
+
+/* Failures of calls with two names say both. */
+static struct status pair_failed(int error, const char *action, const char *from, const char *to)
+{
+    return status_context(call_failed(error, action, to), "from '%s'", from);
+}
+
+struct status disk_rename(const char *from, const char *to)
+{
+    int error = fault_check(CALL_RENAME);
+    if (!error && rename(from, to) < 0)
+        error = errno;
+    return error ? pair_failed(error, "rename to", from, to) : OK;
+}
+
+struct status disk_link(const char *from, const char *to)
+{
+    int error = fault_check(CALL_CREATE);
+    if (!error && link(from, to) < 0)
+        error = errno;
+    return error ? pair_failed(error, "link to", from, to) : OK;
+}
+
+struct status disk_make_folder(const char *path)
+{
+    int error = fault_check(CALL_FOLDER);
+    if (!error && mkdir(path, 0777) < 0)
+        error = errno;
+    struct stat info;
+    if (error == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        error = 0;
+    if (error == EEXIST)
+        FAIL(STATUS_IO, "'%s' exists and is not a folder", path);
+    return error ? call_failed(error, "create folder", path) : OK;
+}
+
+static struct status remove_with(int (*call)(const char *), const char *path)
+{
+    int error = fault_check(CALL_REMOVE);
+    if (!error && call(path) < 0)
+        error = errno;
+    return error && error != ENOENT ? call_failed(error, "remove", path) : OK;
+}
+
+struct status disk_remove_file(const char *path)
+{
+    return remove_with(unlink, path);
+}
+
+struct status disk_remove_folder(const char *path)
+{
+    return remove_with(rmdir, path);
+}

@@ -1,0 +1,169 @@
+#include "base/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/bytes.h"
+#include "base/disk.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/path.h"
+
+struct status folder_create(const char *path)
+{
+    if (path_is_folder(path))
+        return OK;
+    CLEANUP(memory_free) char *prefix = NULL;
+    TRY(string_copy(path, &prefix));
+    for (char *end = prefix + 1; *prefix && *end; end++) {
+        if (*end != '/')
+            continue;
+        *end = '\0';
+        if (!path_is_folder(prefix))
+            TRY(disk_make_folder(prefix));
+        *end = '/';
+    }
+    return disk_make_folder(path);
+}
+
+static void fts_end(FTS *walk)
+{
+    if (walk)
+        fts_close(walk);
+}
+CLEANUP_POINTER(fts_end, FTS)
+
+static struct status entry_remove(const FTSENT *entry)
+{
+    switch (entry->fts_info) {
+    case FTS_D: /* met again, as FTS_DP, when it is empty */
+        return OK;
+    case FTS_DP:
+        return disk_remove_folder(entry->fts_path);
+    case FTS_DNR:
+    case FTS_ERR:
+        return status_errno(entry->fts_errno, "cannot read '%s'", entry->fts_path);
+    case FTS_NS:
+        if (entry->fts_errno == ENOENT)
+            return OK;
+        return status_errno(entry->fts_errno, "cannot read '%s'", entry->fts_path);
+    default:
+        return disk_remove_file(entry->fts_path);
+    }
+}
+
+struct status folder_remove(const char *path)
+{
+    char *roots[] = {(char *)path, NULL};
+    CLEANUP(fts_end) FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    if (!walk)
+        return status_errno(errno, "cannot read '%s'", path);
+    FTSENT *entry;
+    while (errno = 0, (entry = fts_read(walk)))
+        TRY(entry_remove(entry));
+    if (errno)
+        return status_errno(errno, "cannot read '%s'", path);
+    return OK;
+}
+
+static struct status folder_open(const char *path, int *ret_fd)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return status_errno(errno, "cannot open folder '%s'", path);
+    *ret_fd = fd;
+    return OK;
+}
+
+struct status folder_sync(const char *path)
+{
+    CLEANUP(fd_close) int fd = -1;
+    TRY(folder_open(path, &fd));
+    return disk_sync(fd, path);
+}
+
+struct status folder_sync_tree(const char *path)
+{
+    CLEANUP(fd_close) int fd = -1;
+    TRY(folder_open(path, &fd));
+    return disk_sync_all(fd, path);
+}
+
+static void dir_end(DIR *dir)
+{
+    if (dir)
+        closedir(dir);
+}
+CLEANUP_POINTER(dir_end, DIR)
+
+static struct folder_entry entry_describe(DIR *dir, const struct dirent *found)
+{
+    struct folder_entry entry = {
+        .is_folder = found->d_type == DT_DIR,
+        .is_file = found->d_type == DT_REG,
+    };
+    struct stat info;
+    if ((found->d_type == DT_LNK || found->d_type == DT_UNKNOWN) &&
+        fstatat(dirfd(dir), found->d_name, &info, 0) == 0) {
+        entry.is_folder = S_ISDIR(info.st_mode);
+        entry.is_file = S_ISREG(info.st_mode);
+    }
+    return entry;
+}
+
+/* Entries in the order of the directory; their names stand in `names`, one after the other. */
+static struct status entries_read(DIR *dir, const char *path, struct folder_list *list,
+                                  struct buffer *names)
+{
+    size_t capacity = 0;
+    const struct dirent *found;
+    while (errno = 0, (found = readdir(dir))) {
+        if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0)
+            continue;
+        TRY(memory_grow(list->count + 1, sizeof *list->entries, &list->entries, &capacity));
+        list->entries[list->count++] = entry_describe(dir, found);
+        TRY(buffer_append(names, found->d_name, strlen(found->d_name) + 1));
+    }
+    if (errno)
+        return status_errno(errno, "cannot read folder '%s'", path);
+    return OK;
+}
+
+static int entry_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct folder_entry *)a)->name, ((const struct folder_entry *)b)->name);
+}
+
+struct status folder_list_read(const char *path, struct folder_list *ret_list)
+{
+    CLEANUP(dir_end) DIR *dir = opendir(path);
+    if (!dir)
+        return status_errno(errno, "cannot open folder '%s'", path);
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    CLEANUP(buffer_done) struct buffer names = {0};
+    TRY(entries_read(dir, path, &list, &names));
+
+    const char *name = (const char *)names.data;
+    for (size_t i = 0; i < list.count; i++) {
+        list.entries[i].name = name;
+        name += strlen(name) + 1;
+    }
+    if (list.count)
+        qsort(list.entries, list.count, sizeof *list.entries, entry_compare);
+    list.names = (char *)MOVE(names.data);
+    *ret_list = list;
+    list = (struct folder_list){0};
+    return OK;
+}
+
+void folder_list_done(struct folder_list *list)
+{
+    memory_free(list->entries);
+    memory_free(list->names);
+    *list = (struct folder_list){0};
+}

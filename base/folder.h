@@ -1,0 +1,37 @@
+#ifndef HEADRACE_BASE_FOLDER_H
+#define HEADRACE_BASE_FOLDER_H
+
+/* Folders: making, removing, listing. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/scope.h"
+#include "base/status.h"
+
+/* Creates a folder and its missing parents; one that exists is fine. */
+struct status folder_create(const char *path);
+/* Removes a folder and all below it, links not followed; a missing one is fine. */
+struct status folder_remove(const char *path);
+/* Syncs a folder's entries to disk. */
+struct status folder_sync(const char *path);
+/* Syncs all that was written to the file system a folder lies on: for trees of many small files,
+ * before the rename that makes the tree appear. */
+struct status folder_sync_tree(const char *path);
+
+/* The names in a folder, sorted byte-wise, without "." and "..". */
+struct folder_entry {
+    const char *name;
+    bool is_folder; /* links followed */
+    bool is_file;   /* regular, links followed */
+};
+struct folder_list {
+    struct folder_entry *entries;
+    size_t count;
+    char *names; /* memory behind the entries' names */
+};
+struct status folder_list_read(const char *path, struct folder_list *ret_list);
+void folder_list_done(struct folder_list *list);
+CLEANUP_VALUE(folder_list_done, struct folder_list)
+
+#endif

@@ -1,0 +1,105 @@
+#ifndef HEADRACE_TESTS_TEST_H
+#define HEADRACE_TESTS_TEST_H
+
+/* What every test includes first: cmocka, assertions on statuses, a temporary folder, the data
+ * folder. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/status.h"
+
+#define TEST_HELPER __attribute__((unused)) static
+
+TEST_HELPER void test_check_ok(struct status status, const char *call, const char *file, int line)
+{
+    if (status.code == STATUS_DONE)
+        return;
+    print_error("%s failed with code %d: %s\n", call, (int)status.code, status_message(&status));
+    status_clear(&status);
+    _fail(file, line);
+}
+
+TEST_HELPER void test_check_fails(struct status status, enum status_code code, const char *part,
+                                  const char *call, const char *file, int line)
+{
+    if (status.code == code && strstr(status_message(&status), part)) {
+        status_clear(&status);
+        return;
+    }
+    print_error("%s gave code %d: '%s'\nexpected code %d and '%s'\n", call, (int)status.code,
+                status_message(&status), (int)code, part);
+    status_clear(&status);
+    _fail(file, line);
+}
+
+/* The call succeeds. */
+#define assert_ok(call) test_check_ok((call), #call, __FILE__, __LINE__)
+/* The call fails with this code, and its message contains `part`. */
+#define assert_fails(call, code, part)                                                             \
+    test_check_fails((call), (code), (part), #call, __FILE__, __LINE__)
+
+static char test_folder_path[256];
+static pid_t test_folder_owner;
+
+TEST_HELPER void test_folder_remove(void)
+{
+    if (getpid() == test_folder_owner)
+        status_ignore(folder_remove(test_folder_path));
+}
+
+/* A temporary folder of this process, made on first use and removed at exit. */
+TEST_HELPER const char *test_folder(void)
+{
+    if (test_folder_path[0])
+        return test_folder_path;
+    const char *parent = getenv("TMPDIR");
+    snprintf(test_folder_path, sizeof test_folder_path, "%s/headrace-test-XXXXXX",
+             parent ? parent : "/tmp");
+    if (!mkdtemp(test_folder_path))
+        fail_msg("cannot make the temporary folder %s", test_folder_path);
+    test_folder_owner = getpid();
+    atexit(test_folder_remove);
+    return test_folder_path;
+}
+
+/* A path in the temporary folder. Up to eight results stay valid at a time. */
+TEST_HELPER const char *test_path(const char *name)
+{
+    static char paths[8][512];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", test_folder(), name);
+    return path;
+}
+
+/* A path in the data folder (HEADRACE_DATA, else ../shared/data). Where it is missing the test is
+ * skipped, or fails when HEADRACE_REQUIRE_DATA=1. Up to eight results stay valid at a time. */
+TEST_HELPER const char *test_data_path(const char *name)
+{
+    static char paths[8][512];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    const char *folder = getenv("HEADRACE_DATA");
+    snprintf(path, sizeof paths[0], "%s/%s", folder ? folder : "../shared/data", name);
+    if (path_exists(path))
+        return path;
+    const char *required = getenv("HEADRACE_REQUIRE_DATA");
+    if (required && strcmp(required, "1") == 0)
+        fail_msg("%s is missing and HEADRACE_REQUIRE_DATA is set", path);
+    print_message("%s is missing: skipped\n", path);
+    skip();
+    return path;
+}
+
+#endif
