@@ -12,8 +12,9 @@
 #include "base/status.h"
 
 struct class_entry {
-    const char *wnid;      /* "n01440764", or any folder name */
-    const char *words;     /* "tench, Tinca tinca"; "" if unknown. Not a key: two classes may share it. */
+    const char *wnid; /* "n01440764", or any folder name */
+    const char
+        *words; /* "tench, Tinca tinca"; "" if unknown. Not a key: two classes may share it. */
     uint32_t train_images; /* published number of training images; 0 if unknown */
 };
 
@@ -32,11 +33,12 @@ size_t class_table_count(const struct class_table *table);
 const struct class_entry *class_table_at(const struct class_table *table, size_t label);
 /* The label of a key, or -1. */
 int64_t class_table_find(const struct class_table *table, const char *wnid);
-/* Names the set and order of keys: the first 8 bytes (little-endian) of the SHA-256 of the keys, each followed
- * by a newline. Words and counts do not enter. */
+/* Names the set and order of keys: the first 8 bytes (little-endian) of the SHA-256 of the keys,
+ * each followed by a newline. Words and counts do not enter. */
 uint64_t class_table_hash(const struct class_table *table);
 
-/* The 1000 classes of ILSVRC2012 with words and published counts, built in. Borrowed, never NULL. */
+/* The 1000 classes of ILSVRC2012 with words and published counts, built in. Borrowed, never NULL.
+ */
 const struct class_table *class_table_ilsvrc2012(void);
 /* How many training images are published in all: 1,281,167. Validation: 50 a class. */
 #define ILSVRC2012_TRAIN_IMAGES 1281167

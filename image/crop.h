@@ -9,8 +9,9 @@
 #include "base/random.h"
 #include "image/picture.h"
 
-/* The image region `box`, resized to out_width x out_height, of which only `window` is wanted, mirrored left to right if `flip`.
- * Training: a random box, window = all of the output. Evaluation: box = the whole image, window = the centre. */
+/* The image region `box`, resized to out_width x out_height, of which only `window` is wanted,
+ * mirrored left to right if `flip`. Training: a random box, window = all of the output. Evaluation:
+ * box = the whole image, window = the centre. */
 struct crop {
     struct rectangle box;
     uint32_t out_width, out_height;
@@ -25,11 +26,13 @@ struct crop_options {
 };
 extern const struct crop_options crop_options_default;
 
-/* RandomResizedCrop as torchvision draws it (ten tries, then the largest centred box within the ratio), from `stream`. */
+/* RandomResizedCrop as torchvision draws it (ten tries, then the largest centred box within the
+ * ratio), from `stream`. */
 struct crop crop_random(const struct crop_options *options, uint32_t width, uint32_t height,
                         uint32_t out_size, struct random_stream *stream);
 
-/* Resize (short side to `resize`, long side truncated, as torchvision) and CenterCrop (`crop` <= `resize`; offset rounds half to even). */
+/* Resize (short side to `resize`, long side truncated, as torchvision) and CenterCrop (`crop` <=
+ * `resize`; offset rounds half to even). */
 struct crop crop_center(uint32_t width, uint32_t height, uint32_t resize, uint32_t crop);
 
 #endif

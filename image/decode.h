@@ -1,8 +1,8 @@
 #ifndef HEADRACE_IMAGE_DECODE_H
 #define HEADRACE_IMAGE_DECODE_H
 
-/* From the bytes of an image file to RGB pixels. The kind is found by content, not by name: JPEG (libjpeg-turbo) and PNG
- * (libpng). */
+/* From the bytes of an image file to RGB pixels. The kind is found by content, not by name: JPEG
+ * (libjpeg-turbo) and PNG (libpng). */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,16 +34,18 @@ CLEANUP_POINTER(decoder_close, struct decoder)
 /* Images above this many pixels are refused before memory is allocated for them. */
 #define DECODE_MAX_PIXELS ((uint64_t)178956970)
 
-/* Decodes at least the rectangle `region` of the image (NULL: all of it). The picture's origin and size say what was
- * decoded: a JPEG is widened to MCU borders as needed, and its pixels equal those of a full decode bit for bit (islow
- * IDCT, fancy upsampling: what Pillow gives; CMYK and YCCK as Pillow's convert("RGB")). A JPEG that ends early fails with STATUS_CORRUPT
- * (libjpeg's own filling-in is an error here); harmless warnings (stray bytes before a marker) are counted in
+/* Decodes at least the rectangle `region` of the image (NULL: all of it). The picture's origin and
+ * size say what was decoded: a JPEG is widened to MCU borders as needed, and its pixels equal those
+ * of a full decode bit for bit (islow IDCT, fancy upsampling: what Pillow gives; CMYK and YCCK as
+ * Pillow's convert("RGB")). A JPEG that ends early fails with STATUS_CORRUPT (libjpeg's own
+ * filling-in is an error here); harmless warnings (stray bytes before a marker) are counted in
  * *ret_warnings (NULL is fine). */
 struct status decoder_decode(struct decoder *decoder, const void *bytes, size_t length,
                              const struct rectangle *region, struct picture *picture,
                              unsigned *ret_warnings);
 
-/* Encodes a picture: JPEG of a quality (1 … 100, 4:2:0 below 90, else 4:4:4) or PNG. Replaces the buffer's content. */
+/* Encodes a picture: JPEG of a quality (1 … 100, 4:2:0 below 90, else 4:4:4) or PNG. Replaces the
+ * buffer's content. */
 struct status jpeg_encode(const struct picture *picture, int quality, struct buffer *bytes);
 struct status png_encode(const struct picture *picture, struct buffer *bytes);
 

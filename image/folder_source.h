@@ -3,10 +3,11 @@
 
 #include "image/source.h"
 
-/* Lists class folders: ROOT/CLASS/NAME.JPEG. Hidden folders, __MACOSX, lost+found and files beside the class folders are
- * passed over and counted. `classes` (borrowed) gives the labels: a folder that is not in it fails with STATUS_CORRUPT;
- * NULL: the folders themselves are the classes, with words and counts from the built-in table where all of them are
- * ImageNet's. Class folders without images keep their label. Fails with the command to run for flat validation folders. */
+/* Lists class folders: ROOT/CLASS/NAME.JPEG. Hidden folders, __MACOSX, lost+found and files beside
+ * the class folders are passed over and counted. `classes` (borrowed) gives the labels: a folder
+ * that is not in it fails with STATUS_CORRUPT; NULL: the folders themselves are the classes, with
+ * words and counts from the built-in table where all of them are ImageNet's. Class folders without
+ * images keep their label. Fails with the command to run for flat validation folders. */
 struct status folder_source_open(const char *root, const struct class_table *classes,
                                  unsigned threads, struct source **ret_source);
 

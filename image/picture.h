@@ -13,8 +13,9 @@ struct rectangle {
     uint32_t x, y, width, height;
 };
 
-/* Interleaved 8-bit RGB, (height, width, 3), rows `stride_bytes` apart. A picture may be a window of a larger image: `origin`
- * says where its first pixel stands there. At least PICTURE_PADDING bytes after each row's last pixel may be read. */
+/* Interleaved 8-bit RGB, (height, width, 3), rows `stride_bytes` apart. A picture may be a window
+ * of a larger image: `origin` says where its first pixel stands there. At least PICTURE_PADDING
+ * bytes after each row's last pixel may be read. */
 #define PICTURE_PADDING 64
 struct picture {
     uint8_t *pixels;
@@ -24,7 +25,8 @@ struct picture {
     uint32_t origin_x, origin_y;
 };
 
-/* Sets the size, reusing memory where it suffices; pixels are undefined. Fails with STATUS_NO_MEMORY. */
+/* Sets the size, reusing memory where it suffices; pixels are undefined. Fails with
+ * STATUS_NO_MEMORY. */
 struct status picture_resize(struct picture *picture, uint32_t width, uint32_t height);
 void picture_done(struct picture *picture);
 CLEANUP_VALUE(picture_done, struct picture)

@@ -1,12 +1,13 @@
 #ifndef HEADRACE_IMAGE_SOURCE_H
 #define HEADRACE_IMAGE_SOURCE_H
 
-/* A source: a data set as a list of images, each a byte range of a file. Archives, class folders and
- * indexes all become one (train_source.h, folder_source.h, …), so that packing, counting and
- * indexing in place know one form only. Listing reads headers alone; bytes are read with source_read.
+/* A source: a data set as a list of images, each a byte range of a file. Archives, class folders
+ * and indexes all become one (train_source.h, folder_source.h, …), so that packing, counting and
+ * indexing in place know one form only. Listing reads headers alone; bytes are read with
+ * source_read.
  *
- * Items stand in the order (label, name bytes) whatever they came from, so folder, archive and index of
- * the same data are the same data set. */
+ * Items stand in the order (label, name bytes) whatever they came from, so folder, archive and
+ * index of the same data are the same data set. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,11 +28,12 @@ enum shard_kind {
 
 /* How an image's bytes are stored. Values are stored in indexes. */
 enum record_encoding {
-    ENCODING_JPEG = 0, /* the original file's bytes, whatever they are (JPEG, or PNG under a JPEG's name) */
+    ENCODING_JPEG =
+        0, /* the original file's bytes, whatever they are (JPEG, or PNG under a JPEG's name) */
 };
 
 struct source_shard {
-    char *path; /* as it can be opened from here */
+    char *path;          /* as it can be opened from here */
     uint64_t size_bytes; /* 0 for a folder */
     enum shard_kind kind;
 };
@@ -42,7 +44,7 @@ struct source_item {
     uint64_t length;  /* bytes */
     uint32_t label;
     uint32_t shard;
-    uint32_t crc32c;  /* of the bytes, if crc_known */
+    uint32_t crc32c; /* of the bytes, if crc_known */
     bool crc_known;
     uint8_t encoding;
     uint16_t width, height; /* pixels; 0 if not known yet */
@@ -55,7 +57,7 @@ struct source {
     struct source_item *items;
     size_t item_count, item_capacity;
     struct arena names;
-    char *kind;    /* "ilsvrc-train-tar", "class-folders", …: part of the provenance */
+    char *kind;       /* "ilsvrc-train-tar", "class-folders", …: part of the provenance */
     uint64_t ignored; /* files passed over (not images), reported by the caller */
 };
 
@@ -72,8 +74,8 @@ struct status source_add_item(struct source *source, const struct source_item *i
  * class (STATUS_CORRUPT, naming both), at least one item (STATUS_NOT_FOUND). */
 struct status source_finish(struct source *source);
 
-/* The bytes of an item, replacing the buffer's content; checks the CRC where it is known. Thread-safe.
- * Files stay open between calls. */
+/* The bytes of an item, replacing the buffer's content; checks the CRC where it is known.
+ * Thread-safe. Files stay open between calls. */
 struct source_reader;
 struct status source_reader_open(const struct source *source, struct source_reader **ret_reader);
 struct status source_read(struct source_reader *reader, size_t item, struct buffer *bytes);

@@ -14,16 +14,20 @@ enum tensor_layout { TENSOR_NHWC = 0, TENSOR_NCHW };
 struct tensor_format {
     enum tensor_type type;
     enum tensor_layout layout;
-    float mean[3], std[3]; /* in units of 0 … 1; value = (pixel / 255 − mean) / std; not used for TENSOR_U8 */
+    float mean[3],
+        std[3]; /* in units of 0 … 1; value = (pixel / 255 − mean) / std; not used for TENSOR_U8 */
 };
-extern const struct tensor_format tensor_format_imagenet; /* f32, NHWC, mean .485 .456 .406, std .229 .224 .225 */
+extern const struct tensor_format
+    tensor_format_imagenet; /* f32, NHWC, mean .485 .456 .406, std .229 .224 .225 */
 
 size_t tensor_type_bytes(enum tensor_type type);
 const char *tensor_type_name(enum tensor_type type);
 /* Bytes of one image. */
 size_t tensor_image_bytes(const struct tensor_format *format, uint32_t height, uint32_t width);
-/* Writes one image of picture->height x picture->width to `out`. f32: (float)(pixel/255 − mean)/std computed as torchvision's ToTensor and
- * Normalize do, bit for bit, from a table of 256 values a channel; bf16 and f16 are those rounded to nearest even. */
-void tensor_write(const struct tensor_format *format, const struct picture *picture, bool flip, void *out);
+/* Writes one image of picture->height x picture->width to `out`. f32: (float)(pixel/255 − mean)/std
+ * computed as torchvision's ToTensor and Normalize do, bit for bit, from a table of 256 values a
+ * channel; bf16 and f16 are those rounded to nearest even. */
+void tensor_write(const struct tensor_format *format, const struct picture *picture, bool flip,
+                  void *out);
 
 #endif

@@ -1,7 +1,8 @@
 #ifndef HEADRACE_INDEX_INDEX_H
 #define HEADRACE_INDEX_INDEX_H
 
-/* Reading an index (FORMAT.md): a small mapped file that says where each record of a data set stands. */
+/* Reading an index (FORMAT.md): a small mapped file that says where each record of a data set
+ * stands. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +16,10 @@
 
 struct index;
 
-/* Opens the index at `path` and maps it. O(1) in the number of records: header and section directory are checked; columns are
- * checked, 64 KiB at a time, when they are first touched. On success *ret_index is owned by the caller (index_close). Fails with
- * STATUS_CORRUPT, naming the section and offset; *ret_index is then untouched. Shards are opened when first read. */
+/* Opens the index at `path` and maps it. O(1) in the number of records: header and section
+ * directory are checked; columns are checked, 64 KiB at a time, when they are first touched. On
+ * success *ret_index is owned by the caller (index_close). Fails with STATUS_CORRUPT, naming the
+ * section and offset; *ret_index is then untouched. Shards are opened when first read. */
 struct status index_open(const char *path, struct index **ret_index);
 void index_close(struct index *index);
 CLEANUP_POINTER(index_close, struct index)
@@ -32,7 +34,8 @@ const struct class_table *index_classes(const struct index *index);
 /* Provenance as JSON text, borrowed; "{}" if there is none. */
 const char *index_provenance(const struct index *index);
 
-/* The labels, contiguous, borrowed: count numbers below the number of classes. Checks the whole column. */
+/* The labels, contiguous, borrowed: count numbers below the number of classes. Checks the whole
+ * column. */
 struct status index_labels(const struct index *index, const int32_t **ret_labels);
 
 struct record {
@@ -50,8 +53,9 @@ struct status index_record(const struct index *index, uint64_t i, struct record 
 /* File name of a record; borrowed. Thread-safe. */
 struct status index_name(const struct index *index, uint64_t i, const char **ret_name);
 
-/* Reads a record's stored bytes with pread, replacing the buffer's content, and checks its CRC where known. At least RECORD_PADDING zero
- * bytes follow in memory. Failures name shard, offset and record. Thread-safe. */
+/* Reads a record's stored bytes with pread, replacing the buffer's content, and checks its CRC
+ * where known. At least RECORD_PADDING zero bytes follow in memory. Failures name shard, offset and
+ * record. Thread-safe. */
 #define RECORD_PADDING 64
 struct status index_read(struct index *index, uint64_t i, struct buffer *bytes);
 

@@ -1,12 +1,15 @@
 #ifndef HEADRACE_INDEX_LOADER_H
 #define HEADRACE_INDEX_LOADER_H
 
-/* Batches from an index: one pool of threads reads, decodes, crops and normalises ahead into a ring of slots.
+/* Batches from an index: one pool of threads reads, decodes, crops and normalises ahead into a ring
+ * of slots.
  *
- * Everything a batch holds is a pure function of (index, seed, epoch, step, options): not of the number of threads, ranks or restarts. Training:
- * global batch `step` takes positions step·B … step·B+B−1 of the epoch's permutation; the last one, if short, goes on at the permutation's start, so
- * every record is seen at least once and no batch is smaller (or is left out: drop_last). Evaluation: index order, each record exactly once; the last batch
- * is filled up with label −1. A rank takes its contiguous slice of each global batch. */
+ * Everything a batch holds is a pure function of (index, seed, epoch, step, options): not of the
+ * number of threads, ranks or restarts. Training: global batch `step` takes positions step·B …
+ * step·B+B−1 of the epoch's permutation; the last one, if short, goes on at the permutation's
+ * start, so every record is seen at least once and no batch is smaller (or is left out: drop_last).
+ * Evaluation: index order, each record exactly once; the last batch is filled up with label −1. A
+ * rank takes its contiguous slice of each global batch. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,16 +30,17 @@ struct loader_options {
     enum loader_mode mode;
     uint32_t global_batch; /* over all ranks; a multiple of world_size */
     uint32_t rank, world_size;
-    uint32_t image_size;   /* training crop */
+    uint32_t image_size;           /* training crop */
     uint32_t val_resize, val_crop; /* evaluation */
     struct crop_options crop;
     struct tensor_format format;
     uint64_t seed;
-    unsigned threads;      /* 0: cores_available() */
-    unsigned slots;        /* batches ahead; 0: as many as keep the threads busy, at least 2 */
+    unsigned threads; /* 0: cores_available() */
+    unsigned slots;   /* batches ahead; 0: as many as keep the threads busy, at least 2 */
     bool drop_last;
     enum loader_on_error on_error;
-    const int32_t *label_map; /* NULL, or for each of the index's classes the label to give out (−1 is refused) */
+    const int32_t *label_map; /* NULL, or for each of the index's classes the label to give out (−1
+                                 is refused) */
 };
 void loader_options_init(struct loader_options *options);
 
@@ -49,10 +53,10 @@ struct batch_sample {
 /* A batch, borrowed from the ring until batch_release. */
 struct batch {
     uint64_t epoch, step;
-    uint32_t count;   /* slots of this rank: global_batch / world_size */
-    uint32_t valid;   /* of them with a label >= 0 */
-    void *images;     /* (count, H, W, 3) or (count, 3, H, W); 64-byte aligned */
-    int32_t *labels;  /* (count) */
+    uint32_t count;               /* slots of this rank: global_batch / world_size */
+    uint32_t valid;               /* of them with a label >= 0 */
+    void *images;                 /* (count, H, W, 3) or (count, 3, H, W); 64-byte aligned */
+    int32_t *labels;              /* (count) */
     struct batch_sample *samples; /* (count) */
 };
 
@@ -69,21 +73,22 @@ CLEANUP_POINTER(loader_close, struct loader)
 uint64_t loader_steps(const struct loader *loader);
 /* Begins an epoch at a step (resume); drops what was prefetched. */
 struct status loader_start(struct loader *loader, uint64_t epoch, uint64_t first_step);
-/* The next batch in order, or NULL after the epoch's last. Waits for it. Fails with a worker's error, or when the caller
- * holds too many batches. */
+/* The next batch in order, or NULL after the epoch's last. Waits for it. Fails with a worker's
+ * error, or when the caller holds too many batches. */
 struct status loader_next(struct loader *loader, struct batch **ret_batch);
 void batch_release(struct batch *batch);
 
 /* Since loader_start. */
 struct loader_statistics {
     uint64_t images, bytes, bad_records;
-    double read_seconds, decode_seconds; /* summed over threads; decode includes resampling and normalising */
-    double wait_seconds;                 /* time loader_next had to wait */
+    double read_seconds,
+        decode_seconds;  /* summed over threads; decode includes resampling and normalising */
+    double wait_seconds; /* time loader_next had to wait */
 };
 void loader_statistics(const struct loader *loader, struct loader_statistics *ret_statistics);
 
-/* What training sees at a global position, computed anew (replay): the record and its crop. Probes the record's size if the
- * index does not know it. */
+/* What training sees at a global position, computed anew (replay): the record and its crop. Probes
+ * the record's size if the index does not know it. */
 struct status loader_sample(struct loader *loader, uint64_t epoch, uint64_t step, uint32_t slot,
                             struct batch_sample *ret_sample);
 

@@ -1,16 +1,18 @@
 #ifndef HEADRACE_TRAIN_MODULE_H
 #define HEADRACE_TRAIN_MODULE_H
 
-/* Finds backends: the reference one is built in; the others are shared objects beside the program (or in ../lib/headrace), opened
- * only when asked for, so that no command loads a library it does not use. */
+/* Finds backends: the reference one is built in; the others are shared objects beside the program
+ * (or in ../lib/headrace), opened only when asked for, so that no command loads a library it does
+ * not use. */
 
 #include "train/backend.h"
 
 /* What --device takes; ends in NULL. */
 extern const char *const device_names[]; /* "auto", "cpu", "reference" */
 
-/* The module of a device name ("auto" takes the fastest whose file is there). Fails with the file looked for
- * and how to build it, or when its build id differs from the program's. Modules stay loaded. */
+/* The module of a device name ("auto" takes the fastest whose file is there). Fails with the file
+ * looked for and how to build it, or when its build id differs from the program's. Modules stay
+ * loaded. */
 struct status module_find(const char *device, const struct backend_module **ret_module);
 
 /* The plain-loop backend (train/reference/). */

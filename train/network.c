@@ -12,8 +12,8 @@ struct resnet_shape {
 };
 
 static const struct resnet_shape resnet_shapes[] = {
-    {"resnet18", false, {2, 2, 2, 2}}, {"resnet34", false, {3, 4, 6, 3}},
-    {"resnet50", true, {3, 4, 6, 3}},  {"resnet101", true, {3, 4, 23, 3}},
+    {"resnet18", false, {2, 2, 2, 2}},  {"resnet34", false, {3, 4, 6, 3}},
+    {"resnet50", true, {3, 4, 6, 3}},   {"resnet101", true, {3, 4, 23, 3}},
     {"resnet152", true, {3, 8, 36, 3}},
 };
 
@@ -94,7 +94,8 @@ static struct status plain_add(struct network *network, enum node_kind kind, uin
     return node_add(network, node, at);
 }
 
-/* One step of a block's main branch: convolution `prefix`.conv`i` and its BN, with ReLU unless it is the last. */
+/* One step of a block's main branch: convolution `prefix`.conv`i` and its BN, with ReLU unless it
+ * is the last. */
 static struct status branch_add(struct network *network, const char *prefix, unsigned i,
                                 uint32_t in, uint32_t out, uint32_t kernel, uint32_t stride,
                                 bool last, int *at)

@@ -1,8 +1,8 @@
 #ifndef HEADRACE_TRAIN_NETWORK_H
 #define HEADRACE_TRAIN_NETWORK_H
 
-/* A network as data: a list of nodes in the order of evaluation and a table of parameters. Nothing here
- * computes; backends plan it (backend.h). Activations are (N, H, W, C). */
+/* A network as data: a list of nodes in the order of evaluation and a table of parameters. Nothing
+ * here computes; backends plan it (backend.h). Activations are (N, H, W, C). */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,9 +28,9 @@ enum node_kind {
 
 struct node {
     enum node_kind kind;
-    int inputs[2];    /* earlier nodes; -1: none */
-    int first_param;  /* into the parameters; -1: none. CONV: weight. BN: weight, bias, running_mean,
-                       * running_var, num_batches_tracked. FC: weight, bias. */
+    int inputs[2];   /* earlier nodes; -1: none */
+    int first_param; /* into the parameters; -1: none. CONV: weight. BN: weight, bias, running_mean,
+                      * running_var, num_batches_tracked. FC: weight, bias. */
     uint32_t channels_in, channels_out;
     uint32_t kernel, stride, padding;
 };
@@ -43,20 +43,20 @@ enum param_kind {
     PARAM_FC_BIAS,         /* (out) */
     PARAM_RUNNING_MEAN,    /* (channels), a buffer: not trained */
     PARAM_RUNNING_VAR,     /* (channels), a buffer */
-    PARAM_COUNTER,         /* (), int64: num_batches_tracked; kept by the trainer, never by a backend */
+    PARAM_COUNTER, /* (), int64: num_batches_tracked; kept by the trainer, never by a backend */
 };
 
 struct param {
-    char name[64];    /* torchvision's: "layer1.0.conv1.weight" */
+    char name[64]; /* torchvision's: "layer1.0.conv1.weight" */
     enum param_kind kind;
     unsigned rank;
     uint64_t shape[4];
-    uint64_t count;   /* product of the shape */
-    bool zero_init;   /* the last BN of a residual branch: γ starts at 0 when that is asked for */
+    uint64_t count; /* product of the shape */
+    bool zero_init; /* the last BN of a residual branch: γ starts at 0 when that is asked for */
 };
 
 struct network {
-    char arch[16];    /* "resnet50" */
+    char arch[16]; /* "resnet50" */
     uint32_t classes;
     struct node *nodes;
     size_t node_count, node_capacity;
@@ -65,7 +65,8 @@ struct network {
 };
 
 /* ResNet-18, 34, 50, 101, 152 v1.5 (stride in the 3x3 convolution of a bottleneck), as torchvision
- * builds them: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016. Fails with STATUS_USAGE, listing the names. */
+ * builds them: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016.
+ * Fails with STATUS_USAGE, listing the names. */
 struct status network_open(const char *arch, uint32_t classes, struct network **ret_network);
 void network_close(struct network *network);
 CLEANUP_POINTER(network_close, struct network)
@@ -78,8 +79,8 @@ bool param_is_trained(const struct param *param);
 /* The parameter of a name, or -1. */
 int network_find_param(const struct network *network, const char *name);
 
-/* Output height and width of each node for an input of height x width; ret_sizes has node_count entries of {height, width}. Fails with
- * STATUS_USAGE when a size would reach 0. */
+/* Output height and width of each node for an input of height x width; ret_sizes has node_count
+ * entries of {height, width}. Fails with STATUS_USAGE when a size would reach 0. */
 struct status network_sizes(const struct network *network, uint32_t height, uint32_t width,
                             uint32_t (*ret_sizes)[2]);
 
