@@ -1,14 +1,14 @@
 #include "base/bytes.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "base/memory.h"
 
 static const size_t default_ceiling_bytes = (size_t)1 << 30;
 
 void buffer_done(struct buffer *buffer)
 {
-    free(buffer->data);
+    memory_free(buffer->data);
     *buffer = (struct buffer){.ceiling_bytes = buffer->ceiling_bytes};
 }
 
@@ -25,10 +25,7 @@ struct status buffer_reserve(struct buffer *buffer, size_t capacity)
         grown = capacity;
     if (grown > ceiling)
         grown = ceiling;
-    uint8_t *data = realloc(buffer->data, grown);
-    if (!data)
-        FAIL(STATUS_NO_MEMORY, "cannot allocate %zu bytes", grown);
-    buffer->data = data;
+    TRY(memory_resize(grown, 1, &buffer->data));
     buffer->capacity = grown;
     return OK;
 }
@@ -87,21 +84,26 @@ struct status buffer_append_le64(struct buffer *buffer, uint64_t value)
     return buffer_append(buffer, bytes, sizeof bytes);
 }
 
+struct status buffer_append_text_va(struct buffer *buffer, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (length < 0)
+        FAIL(STATUS_FAILED, "cannot format a text");
+    TRY(buffer_reserve_more(buffer, (size_t)length + 1));
+    vsnprintf((char *)buffer->data + buffer->length, (size_t)length + 1, format, arguments);
+    buffer->length += (size_t)length;
+    return OK;
+}
+
 struct status buffer_append_text(struct buffer *buffer, const char *format, ...)
 {
-    va_list arguments, again;
+    va_list arguments;
     va_start(arguments, format);
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    struct status status = buffer_append_text_va(buffer, format, arguments);
     va_end(arguments);
-
-    struct status status = length < 0 ? status_make(STATUS_FAILED, "cannot format a text")
-                                      : buffer_reserve_more(buffer, (size_t)length + 1);
-    if (status.code == STATUS_DONE) {
-        vsnprintf((char *)buffer->data + buffer->length, (size_t)length + 1, format, again);
-        buffer->length += (size_t)length;
-    }
-    va_end(again);
     return status;
 }
 

@@ -4,6 +4,7 @@
 /* Little-endian numbers in byte strings, and two cursors: a reader that never leaves its bounds
  * and a growing buffer with a ceiling. */
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,6 +73,8 @@ struct status buffer_append_le32(struct buffer *buffer, uint32_t value);
 struct status buffer_append_le64(struct buffer *buffer, uint64_t value);
 /* Appends printf-like text without its terminating zero. */
 struct status buffer_append_text(struct buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
+struct status buffer_append_text_va(struct buffer *buffer, const char *format, va_list arguments)
+    PRINTF_LIKE(2, 0);
 /* The content as a zero-terminated string, borrowed until the next change. */
 struct status buffer_text(struct buffer *buffer, const char **ret_text);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -26,21 +27,18 @@ unsigned console_columns(void)
     return 80;
 }
 
-/* One write() for all, so that other processes' lines do not come between. A stderr that fails is
+static struct iovec piece_of(const char *text)
+{
+    return (struct iovec){(char *)text, strlen(text)};
+}
+
+/* One write for all, so that other processes' lines do not come between. A stderr that fails is
  * nobody's concern. */
 static void put(const char *before, const char *text, const char *after)
 {
-    char *whole = NULL;
-    int length = asprintf(&whole, "%s%s%s", before, text, after);
-    if (length < 0)
+    const struct iovec pieces[] = {piece_of(before), piece_of(text), piece_of(after)};
+    if (writev(STDERR_FILENO, pieces, 3) < 0)
         return;
-    for (int done = 0; done < length;) {
-        ssize_t written = write(STDERR_FILENO, whole + done, (size_t)(length - done));
-        if (written <= 0)
-            break;
-        done += (int)written;
-    }
-    free(whole);
 }
 
 void console_print_line(const char *text)

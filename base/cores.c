@@ -1,11 +1,10 @@
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/pool.h"
 
 static const size_t text_ceiling_bytes = 64 << 10;
@@ -31,10 +30,14 @@ static unsigned cores_in_affinity(void)
 
 /* Cores that "quota period" (microseconds; "max" or −1: no limit) allows, rounded up; `limit` where
  * there is none. */
-static unsigned cores_of_quota(const char *text, unsigned limit)
+static unsigned cores_of_quota(char *text, unsigned limit)
 {
     int64_t quota, period;
-    if (sscanf(text, "%" SCNd64 " %" SCNd64, &quota, &period) != 2 || quota <= 0 || period <= 0)
+    char *rest = NULL;
+    const char *quota_text = strtok_r(text, " \n", &rest);
+    const char *period_text = strtok_r(NULL, " \n", &rest);
+    if (!quota_text || !period_text || !number_parse_i64(quota_text, &quota) ||
+        !number_parse_i64(period_text, &period) || quota <= 0 || period <= 0)
         return limit;
     int64_t cores = quota / period + (quota % period != 0);
     return cores < limit ? (unsigned)cores : limit;
@@ -66,7 +69,7 @@ static unsigned cores_in_group(const char *folder, unsigned limit)
     if (status.code == STATUS_DONE)
         status = buffer_text(&text, &string);
     if (status.code == STATUS_DONE)
-        limit = cores_of_quota(string, limit);
+        limit = cores_of_quota((char *)text.data, limit);
     status_ignore(status); /* no quota that can be read is no quota */
     return limit;
 }

@@ -1,28 +1,32 @@
 #include "base/log.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/console.h"
 
-static void log_print(const char *kind, const char *format, va_list arguments)
+static struct status line_format(struct buffer *line, const char *kind, const char *format,
+                                 va_list arguments, const char **ret_text)
 {
-    char *message = NULL, *line = NULL;
-    if (vasprintf(&message, format, arguments) >= 0 &&
-        asprintf(&line, "headrace: %s: %s", kind, message) >= 0)
-        console_print_line(line);
-    else
-        console_print_line("headrace: out of memory while a message was being written");
-    free(message);
-    free(line);
+    TRY(buffer_append_text(line, "headrace: %s: ", kind));
+    TRY(buffer_append_text_va(line, format, arguments));
+    return buffer_text(line, ret_text);
+}
+
+static void line_print(const char *kind, const char *format, va_list arguments)
+{
+    CLEANUP(buffer_done) struct buffer line = {0};
+    const char *text;
+    struct status status = line_format(&line, kind, format, arguments, &text);
+    console_print_line(status.code == STATUS_DONE ? text : status_message(&status));
+    status_ignore(status);
 }
 
 void log_note(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    log_print("note", format, arguments);
+    line_print("note", format, arguments);
     va_end(arguments);
 }
 
@@ -30,7 +34,7 @@ void log_warning(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    log_print("warning", format, arguments);
+    line_print("warning", format, arguments);
     va_end(arguments);
 }
 
@@ -38,6 +42,6 @@ void log_error(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    log_print("error", format, arguments);
+    line_print("error", format, arguments);
     va_end(arguments);
 }

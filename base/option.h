@@ -6,9 +6,9 @@
  *
  *     #define FIELD(name) offsetof(struct pack_arguments, name)
  *     static const struct option pack_options[] = {
- *         {"encoding", 0,   OPT_ENUM, FIELD(encoding), .names = encoding_names, .help = "how
- * records are stored"},
- *         {"workers",  'j', OPT_INT,  FIELD(workers),  .min = 1, .max = 1024,   .help = "threads"},
+ *         {"encoding", 0, OPT_ENUM, FIELD(encoding), .names = encoding_names,
+ *          .help = "how records are stored (default %d)"},
+ *         {"workers", 'j', OPT_INT, FIELD(workers), .min = 1, .max = 1024, .help = "threads"},
  *         {0},
  *     };
  *

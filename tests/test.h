@@ -64,11 +64,11 @@ TEST_HELPER const char *test_folder(void)
     if (test_folder_path[0])
         return test_folder_path;
     const char *parent = getenv("TMPDIR");
-    snprintf(test_folder_path, sizeof test_folder_path, "%s/headrace-test-XXXXXX",
-             parent ? parent : "/tmp");
-    if (!mkdtemp(test_folder_path))
-        fail_msg("cannot make the temporary folder %s", test_folder_path);
     test_folder_owner = getpid();
+    snprintf(test_folder_path, sizeof test_folder_path, "%s/headrace-test-%ld",
+             parent ? parent : "/tmp", (long)test_folder_owner);
+    assert_ok(folder_remove(test_folder_path)); /* of a killed process that had this number */
+    assert_ok(folder_create(test_folder_path));
     atexit(test_folder_remove);
     return test_folder_path;
 }
