@@ -20,7 +20,8 @@ struct json *json_array_new(void);
 void json_free(struct json *value);
 CLEANUP_POINTER(json_free, struct json)
 
-/* Setters: memory exhaustion is remembered in the value and reported by json_write. */
+/* Setters. A string may be NULL: null. Memory exhaustion is remembered: every later json_write
+ * fails. */
 void json_set_string(struct json *object, const char *key, const char *value);
 void json_set_integer(struct json *object, const char *key, int64_t value);
 void json_set_real(struct json *object, const char *key, double value); /* non-finite: null */
@@ -44,14 +45,17 @@ struct status json_get_string(const struct json *object, const char *key, const 
 struct status json_get_integer(const struct json *object, const char *key, int64_t *ret_value);
 struct status json_get_real(const struct json *object, const char *key, double *ret_value);
 struct status json_get_boolean(const struct json *object, const char *key, bool *ret_value);
-/* Borrowed members; NULL when missing. */
+/* A borrowed member; NULL when missing or when `object` is no object. */
 const struct json *json_get(const struct json *object, const char *key);
+/* Elements or members; 0 for any other value. */
 size_t json_length(const struct json *array_or_object);
+/* A borrowed element; NULL past the end. */
 const struct json *json_at(const struct json *array, size_t index);
-/* Value of an element itself. */
-struct status json_integer_value(const struct json *value, int64_t *ret_value);
-struct status json_real_value(const struct json *value, double *ret_value);
-struct status json_string_value(const struct json *value, const char **ret_value);
+/* The value itself. */
+struct status json_as_integer(const struct json *value, int64_t *ret_value);
+struct status json_as_real(const struct json *value, double *ret_value);
+struct status json_as_boolean(const struct json *value, bool *ret_value);
+struct status json_as_string(const struct json *value, const char **ret_value);
 /* The key of the i-th member of an object, in the order of the text; NULL past the end. */
 const char *json_key_at(const struct json *object, size_t index);
 
