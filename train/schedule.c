@@ -1,0 +1,43 @@
+#include "train/schedule.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+const char *const schedule_shape_names[] = {"step", "cosine", "linear", NULL};
+const char *const schedule_unit_names[] = {"auto", "epoch", "step", NULL};
+
+static const double warmup_start = 1e-4;
+
+static bool is_by_step(const struct schedule *schedule)
+{
+    if (schedule->unit == SCHEDULE_UNIT_AUTO)
+        return schedule->shape == SCHEDULE_LINEAR;
+    return schedule->unit == SCHEDULE_UNIT_STEP;
+}
+
+/* The rate after the warm-up as a share of the base rate; `position` in epochs. */
+static double shape_at(const struct schedule *schedule, double position)
+{
+    if (schedule->shape == SCHEDULE_STEP)
+        return pow(schedule->step_factor, floor(position / schedule->step_epochs));
+    double span = (double)schedule->epochs - schedule->warmup_epochs;
+    double t = span > 0 ? fmin((position - schedule->warmup_epochs) / span, 1) : 1;
+    return schedule->shape == SCHEDULE_COSINE ? (1 + cos(M_PI * t)) / 2 : 1 - t;
+}
+
+double schedule_lr(const struct schedule *schedule, uint64_t step)
+{
+    uint64_t epoch = step / schedule->steps_per_epoch;
+    double position = (double)epoch;
+    double warm;
+    if (is_by_step(schedule)) {
+        position += (double)(step % schedule->steps_per_epoch) / (double)schedule->steps_per_epoch;
+        warm = warmup_start + (1 - warmup_start) * position / schedule->warmup_epochs;
+    } else {
+        warm = fmin((position + 1) / schedule->warmup_epochs, 1);
+    }
+    if (position < schedule->warmup_epochs)
+        return schedule->base_lr * warm;
+    return schedule->base_lr * shape_at(schedule, position);
+}
