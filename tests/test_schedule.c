@@ -1,12 +1,7 @@
+#include "tests/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include "base/memory.h"
 #include "train/schedule.h"
 
 static void check(const struct schedule *schedule, uint64_t step, double expected)
