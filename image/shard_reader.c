@@ -1,0 +1,125 @@
+#include "image/shard_reader.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+struct shard_reader {
+    const struct source_shard *shards;
+    size_t count;
+    atomic_int *files; /* descriptor + 1 of each shard, 0 while it is not open */
+};
+
+struct status shard_reader_open(const struct source_shard *shards, size_t count,
+                                struct shard_reader **ret_reader)
+{
+    CLEANUP(shard_reader_close) struct shard_reader *reader = NULL;
+    TRY(memory_alloc(1, sizeof *reader, &reader));
+    reader->shards = shards;
+    TRY(memory_alloc(count, sizeof *reader->files, &reader->files));
+    reader->count = count;
+    *ret_reader = MOVE(reader);
+    return OK;
+}
+
+void shard_reader_close(struct shard_reader *reader)
+{
+    if (!reader)
+        return;
+    for (size_t i = 0; i < reader->count; i++)
+        fd_close(reader->files[i] - 1);
+    memory_free(reader->files);
+    memory_free(reader);
+}
+
+/* Opens a file and compares its size with the one that was recorded. */
+static struct status open_checked(const char *path, uint64_t expected_bytes, int *ret_fd)
+{
+    CLEANUP(fd_close) int fd = -1;
+    uint64_t size_bytes;
+    TRY(file_open_read(path, &fd));
+    TRY(file_size(fd, path, &size_bytes));
+    if (size_bytes != expected_bytes)
+        FAIL(STATUS_CORRUPT,
+             "%s has %" PRIu64 " bytes where %" PRIu64
+             " were recorded: it was changed or replaced; pack it again",
+             path, size_bytes, expected_bytes);
+    *ret_fd = fd;
+    fd = -1;
+    return OK;
+}
+
+/* The descriptor of a shard that is one file. Two threads may both open it; the second closes its
+ * own again. */
+static struct status shard_file(struct shard_reader *reader, uint32_t shard, int *ret_fd)
+{
+    int file = atomic_load_explicit(&reader->files[shard], memory_order_acquire);
+    if (file == 0) {
+        const struct source_shard *entry = &reader->shards[shard];
+        int fd;
+        TRY(open_checked(entry->path, entry->size_bytes, &fd));
+        if (atomic_compare_exchange_strong(&reader->files[shard], &file, fd + 1))
+            file = fd + 1;
+        else
+            fd_close(fd);
+    }
+    *ret_fd = file - 1;
+    return OK;
+}
+
+static struct status folder_read(const char *root, const struct shard_range *range, void *bytes)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    CLEANUP(fd_close) int fd = -1;
+    TRY(string_format(&path, "%s/%s/%s", root, range->class_name, range->name));
+    TRY(open_checked(path, range->length, &fd));
+    return file_read_at(fd, path, bytes, range->length, 0);
+}
+
+static struct status file_range_read(struct shard_reader *reader, const struct shard_range *range,
+                                     void *bytes)
+{
+    int fd;
+    TRY(shard_file(reader, range->shard, &fd));
+    return file_read_at(fd, reader->shards[range->shard].path, bytes, range->length, range->offset);
+}
+
+struct status shard_read(struct shard_reader *reader, const struct shard_range *range, void *bytes)
+{
+    const struct source_shard *shard = &reader->shards[range->shard];
+    if (shard->kind == SHARD_FOLDER)
+        TRY(folder_read(shard->path, range, bytes));
+    else
+        TRY(file_range_read(reader, range, bytes));
+    if (!range->crc_known)
+        return OK;
+    uint32_t crc = crc32c_update(0, bytes, range->length);
+    if (crc != range->crc32c)
+        FAIL(STATUS_CORRUPT,
+             "'%s': the %" PRIu64 " bytes at offset %" PRIu64
+             " are damaged: their CRC is %08x, expected %08x",
+             shard->path, range->length, range->offset, crc, range->crc32c);
+    return OK;
+}
+
+struct status shard_read_buffer(struct shard_reader *reader, const struct shard_range *range,
+                                struct buffer *bytes)
+{
+    bytes->length = 0; /* so that growing copies nothing */
+    TRY(buffer_reserve(bytes, range->length + SHARD_PADDING));
+    bytes->length = range->length;
+    memset(bytes->data + range->length, 0, SHARD_PADDING);
+    return shard_read(reader, range, bytes->data);
+}
+
+void shard_read_ahead(struct shard_reader *reader, uint32_t shard, uint64_t offset, uint64_t length)
+{
+    int file = atomic_load_explicit(&reader->files[shard], memory_order_acquire);
+    if (file > 0 && reader->shards[shard].kind != SHARD_FOLDER)
+        posix_fadvise(file - 1, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
+}
