@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/status.h"
+#include "base/stop.h"
 #include "cmd/command.h"
 
 struct command {
@@ -104,9 +106,10 @@ static struct status output_finish(struct status status)
 
 int main(int argc, char **argv)
 {
+    stop_install();
     struct status status = output_finish(run(argc, argv));
     if (status.code != STATUS_DONE)
-        fprintf(stderr, "headrace: error: %s\n", status_message(&status));
+        log_error("%s", status_message(&status));
     int exit_status = status_exit_code(status.code);
     status_clear(&status);
     return exit_status;
