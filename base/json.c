@@ -251,6 +251,14 @@ struct status json_as_string(const struct json *value, const char **ret_value)
     return OK;
 }
 
+struct status json_as_array(const struct json *value, size_t *ret_length)
+{
+    if (!json_is_array(unwrap(value)))
+        return type_wrong(unwrap(value), "an array");
+    *ret_length = json_array_size(unwrap(value));
+    return OK;
+}
+
 struct status json_as_boolean(const struct json *value, bool *ret_value)
 {
     if (!json_is_boolean(unwrap(value)))
@@ -293,6 +301,11 @@ size_t json_length(const struct json *array_or_object)
 const struct json *json_at(const struct json *array, size_t index)
 {
     return wrap(json_array_get(unwrap(array), index));
+}
+
+bool json_is_nothing(const struct json *value)
+{
+    return !value || json_is_null(unwrap(value));
 }
 
 const char *json_key_at(const struct json *object, size_t index)

@@ -55,7 +55,11 @@ const struct json *json_at(const struct json *array, size_t index);
 struct status json_as_integer(const struct json *value, int64_t *ret_value);
 struct status json_as_real(const struct json *value, double *ret_value);
 struct status json_as_boolean(const struct json *value, bool *ret_value);
+/* Checks that it is an array, and gives its length. */
+struct status json_as_array(const struct json *value, size_t *ret_length);
 struct status json_as_string(const struct json *value, const char **ret_value);
+/* Whether it is null, or missing (NULL). */
+bool json_is_nothing(const struct json *value);
 /* The key of the i-th member of an object, in the order of the text; NULL past the end. */
 const char *json_key_at(const struct json *object, size_t index);
 

@@ -1,5 +1,6 @@
 #include "base/nearest.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { MAX_LETTERS = 31 };
@@ -38,4 +39,23 @@ unsigned nearest_distance(const char *a, const char *b)
 int nearest_is_close(unsigned distance, const char *typed)
 {
     return distance <= 1 + strnlen(typed, MAX_LETTERS) / 4;
+}
+
+struct nearest nearest_begin(const char *typed)
+{
+    return (struct nearest){typed, NULL, UINT_MAX};
+}
+
+void nearest_offer(struct nearest *nearest, const char *name)
+{
+    unsigned distance = nearest_distance(nearest->typed, name);
+    if (distance >= nearest->distance)
+        return;
+    nearest->name = name;
+    nearest->distance = distance;
+}
+
+const char *nearest_found(const struct nearest *nearest)
+{
+    return nearest_is_close(nearest->distance, nearest->typed) ? nearest->name : NULL;
 }
