@@ -49,6 +49,9 @@ struct nearest nearest_begin(const char *typed)
 void nearest_offer(struct nearest *nearest, const char *name)
 {
     unsigned distance = nearest_distance(nearest->typed, name);
+    size_t length = strlen(nearest->typed);
+    if (length > 2 && distance > 1 && strncmp(nearest->typed, name, length) == 0)
+        distance = 1; /* a beginning is near, however long the rest */
     if (distance >= nearest->distance)
         return;
     nearest->name = name;

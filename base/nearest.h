@@ -13,7 +13,8 @@ unsigned nearest_distance(const char *a, const char *b);
 /* Whether `distance` is small enough for a name of that length to be worth suggesting. */
 int nearest_is_close(unsigned distance, const char *typed);
 
-/* The nearest of the names offered so far. `typed` and the names are borrowed. */
+/* The nearest of the names offered so far; one that begins with all that was typed is near too.
+ * `typed` and the names are borrowed. */
 struct nearest {
     const char *typed;
     const char *name;

@@ -1,6 +1,5 @@
 /* The program: finds the command, runs it, prints its failure and turns it into the exit status. */
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,18 +32,13 @@ static const struct command *command_find(const char *name)
 
 static struct status command_unknown(const char *name)
 {
-    const char *nearest = NULL;
-    unsigned nearest_distance_so_far = UINT_MAX;
-    for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
-        unsigned distance = nearest_distance(name, commands[i].name);
-        if (distance < nearest_distance_so_far) {
-            nearest_distance_so_far = distance;
-            nearest = commands[i].name;
-        }
-    }
-    if (nearest_is_close(nearest_distance_so_far, name))
+    struct nearest nearest = nearest_begin(name);
+    for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
+        nearest_offer(&nearest, commands[i].name);
+    const char *suggestion = nearest_found(&nearest);
+    if (suggestion)
         FAIL(STATUS_USAGE, "there is no command \"%s\"; did you mean \"headrace %s\"?", name,
-             nearest);
+             suggestion);
     FAIL(STATUS_USAGE, "there is no command \"%s\"; \"headrace --help\" lists them", name);
 }
 
