@@ -11,7 +11,7 @@ image           base image
 prep            base image prep
 index           base image index
 train           base image index train
-train/reference base train/backend.h train/network.h train/reference
+train/reference base train/backend.h train/module.h train/network.h train/reference
 train/cpu       base train/backend.h train/network.h train/cpu
 cmd             base image prep index train cmd
 tests           base image prep index train train/reference train/cpu tests

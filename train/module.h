@@ -10,9 +10,10 @@
 /* What --device takes; ends in NULL. */
 extern const char *const device_names[]; /* "auto", "cpu", "reference" */
 
-/* The module of a device name ("auto" takes the fastest whose file is there). Fails with the file
- * looked for and how to build it, or when its build id differs from the program's. Modules stay
- * loaded. */
+/* The module of a device name ("auto" takes the fastest whose file is there, and says so when that
+ * is only the reference). Fails with STATUS_NOT_FOUND, the folders looked in and how to build it;
+ * or when the module cannot be loaded or its build id differs from the program's. HEADRACE_MODULES
+ * in the environment names the one folder to look in instead. Modules stay loaded. */
 struct status module_find(const char *device, const struct backend_module **ret_module);
 
 /* The plain-loop backend (train/reference/). */

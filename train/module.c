@@ -1,0 +1,113 @@
+#include "train/module.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+const char *const device_names[] = {"auto", "cpu", "reference", NULL};
+
+/* Where modules may stand, as seen from the program's folder: a build, an installation. */
+static const char *const module_folders[] = {".", "../lib/headrace"};
+
+/* The folder of the running program, on the heap. */
+static struct status program_folder(char **ret_folder)
+{
+    CLEANUP(memory_free) char *program = NULL;
+    TRY(path_real("/proc/self/exe", &program));
+    return path_folder(program, ret_folder);
+}
+
+/* Sets *ret_path to the file in `folder` if it is there, else adds the folder to the text of those
+ * looked in. */
+static struct status folder_try(const char *folder, const char *file, struct buffer *looked_in,
+                                char **ret_path)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    TRY(path_join(folder, file, &path));
+    if (!path_exists(path))
+        return buffer_append_text(looked_in, "%s%s", looked_in->length ? ", " : "", folder);
+    *ret_path = MOVE(path);
+    return OK;
+}
+
+/* The path of a module's file, NULL where there is none; the folders without it are added to
+ * `looked_in`. */
+static struct status module_locate(const char *file, struct buffer *looked_in, char **ret_path)
+{
+    *ret_path = NULL;
+    const char *chosen = getenv("HEADRACE_MODULES");
+    if (chosen && *chosen)
+        return folder_try(chosen, file, looked_in, ret_path);
+    CLEANUP(memory_free) char *beside = NULL;
+    TRY(program_folder(&beside));
+    for (size_t i = 0; i < ARRAY_LENGTH(module_folders) && !*ret_path; i++) {
+        CLEANUP(memory_free) char *folder = NULL;
+        TRY(path_join(beside, module_folders[i], &folder));
+        TRY(folder_try(folder, file, looked_in, ret_path));
+    }
+    return OK;
+}
+
+static struct status module_load(const char *path, const struct backend_module **ret_module)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        FAIL(STATUS_FAILED, "cannot load the module %s: %s", path, dlerror());
+    backend_entry_fn *entry;
+    void *symbol = dlsym(handle, BACKEND_ENTRY_SYMBOL);
+    memcpy(&entry, &symbol, sizeof entry); /* C has no cast between objects and functions */
+    if (!entry)
+        FAIL(STATUS_CORRUPT, "%s is not a headrace module: it has no %s", path,
+             BACKEND_ENTRY_SYMBOL);
+    const struct backend_module *module = entry();
+    if (strcmp(module->build_id, HEADRACE_BUILD_ID) != 0)
+        FAIL(STATUS_UNSUPPORTED,
+             "the module %s belongs to build %s, but this program is build %s: build or install "
+             "both "
+             "together",
+             path, module->build_id, HEADRACE_BUILD_ID);
+    *ret_module = module;
+    return OK;
+}
+
+/* The cpu module; with `or_reference` the built-in one where the file is missing. */
+static struct status cpu_find(bool or_reference, const struct backend_module **ret_module)
+{
+    static const char file[] = "headrace-cpu.so";
+    CLEANUP(buffer_done) struct buffer looked_in = {0};
+    CLEANUP(memory_free) char *path = NULL;
+    TRY(module_locate(file, &looked_in, &path));
+    if (path)
+        return module_load(path, ret_module);
+    if (or_reference) {
+        log_note(
+            "%s was not found, so the plain loops of the reference backend compute, which is many "
+            "times slower; scripts/setup.sh and make build it",
+            file);
+        *ret_module = reference_backend_module();
+        return OK;
+    }
+    const char *folders;
+    TRY(buffer_text(&looked_in, &folders));
+    FAIL(STATUS_NOT_FOUND,
+         "there is no %s in %s: build it with scripts/setup.sh and make, or use --device reference",
+         file, folders);
+}
+
+struct status module_find(const char *device, const struct backend_module **ret_module)
+{
+    if (strcmp(device, "auto") == 0)
+        return cpu_find(true, ret_module);
+    if (strcmp(device, "cpu") == 0)
+        return cpu_find(false, ret_module);
+    if (strcmp(device, "reference") == 0) {
+        *ret_module = reference_backend_module();
+        return OK;
+    }
+    FAIL(STATUS_USAGE, "unknown device '%s': one of auto, cpu, reference was expected", device);
+}

@@ -1,0 +1,99 @@
+#include <assert.h>
+
+#include "base/memory.h"
+#include "train/reference/backend.h"
+
+CLEANUP_POINTER(reference_store_close, struct store)
+
+static bool param_has(const struct param *param, enum param_role role)
+{
+    return param->kind != PARAM_COUNTER && (role == ROLE_VALUE || param_is_trained(param));
+}
+
+struct status reference_store_open(struct backend *backend, const struct network *network,
+                                   struct store **ret_store)
+{
+    CLEANUP(reference_store_close) struct store *store = NULL;
+    TRY(memory_alloc(1, sizeof *store, &store));
+    store->backend = backend;
+    store->network = network;
+    TRY(memory_alloc(network->param_count, sizeof *store->tensors, &store->tensors));
+
+    size_t total = 0;
+    for (size_t p = 0; p < network->param_count; p++)
+        for (int role = ROLE_VALUE; role <= ROLE_MOMENTUM; role++)
+            if (param_has(&network->params[p], role))
+                total += network->params[p].count;
+    store->bytes = sizeof(real) * total;
+    TRY(memory_alloc_tensor(store->bytes, &store->block));
+
+    real *next = store->block;
+    for (int role = ROLE_VALUE; role <= ROLE_MOMENTUM; role++)
+        for (size_t p = 0; p < network->param_count; p++)
+            if (param_has(&network->params[p], role)) {
+                store->tensors[p][role] = next;
+                next += network->params[p].count;
+            }
+    *ret_store = MOVE(store);
+    return OK;
+}
+
+void reference_store_close(struct store *store)
+{
+    if (!store)
+        return;
+    memory_free(store->tensors);
+    memory_free(store->block);
+    memory_free(store);
+}
+
+/* Where element i of torchvision's (out, in, kernel, kernel) stands in ours. */
+static size_t element_place(const struct param *param, size_t i)
+{
+    if (param->kind != PARAM_CONV_WEIGHT)
+        return i;
+    size_t taps = param->shape[2] * param->shape[3];
+    size_t tap = i % taps, in = i / taps % param->shape[1], out = i / taps / param->shape[1];
+    return (tap * param->shape[1] + in) * param->shape[0] + out;
+}
+
+struct status reference_store_write(struct store *store, enum param_role role, size_t param,
+                                    const double *values)
+{
+    real *tensor = store->tensors[param][role];
+    assert(tensor);
+    for (size_t i = 0; i < store->network->params[param].count; i++)
+        tensor[element_place(&store->network->params[param], i)] = (real)values[i];
+    return OK;
+}
+
+struct status reference_store_read(struct store *store, enum param_role role, size_t param,
+                                   double *ret_values)
+{
+    const real *tensor = store->tensors[param][role];
+    assert(tensor);
+    for (size_t i = 0; i < store->network->params[param].count; i++)
+        ret_values[i] = tensor[element_place(&store->network->params[param], i)];
+    return OK;
+}
+
+struct status reference_store_update(struct store *store, const struct sgd_update *update)
+{
+    for (size_t p = 0; p < store->network->param_count; p++) {
+        const struct param *param = &store->network->params[p];
+        if (!param_is_trained(param))
+            continue;
+        bool decays = update->decay_norm_and_bias || param->kind == PARAM_CONV_WEIGHT ||
+                      param->kind == PARAM_FC_WEIGHT;
+        struct sgd_rule rule = {
+            .rate = update->learning_rate,
+            .momentum = update->momentum,
+            .decay = decays ? update->weight_decay : 0,
+            .nesterov = update->nesterov,
+        };
+        real **tensors = store->tensors[p];
+        TRY(reference_sgd(store->backend->pool, param->count, &rule, tensors[ROLE_GRADIENT],
+                          tensors[ROLE_MOMENTUM], tensors[ROLE_VALUE]));
+    }
+    return OK;
+}
