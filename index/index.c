@@ -1,0 +1,350 @@
+#include "index/index.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "image/shard_reader.h"
+#include "index/format.h"
+#include "index/sections.h"
+
+_Static_assert(RECORD_PADDING <= SHARD_PADDING, "records are read with too little padding");
+
+struct index {
+    char *path;
+    char *folder; /* where relative paths begin */
+    struct file_map map;
+    struct sections sections;
+    struct class_table *classes;
+    struct source_shard *shards;
+    size_t shard_count;
+    struct shard_reader *reader;
+    char *provenance;
+    atomic_bool labels_checked;
+};
+
+/* The place of the index within the file: all of it, or the trailer of a packed shard. */
+static struct status image_find(const char *path, const struct file_map *map,
+                                const uint8_t **ret_data, uint64_t *ret_size)
+{
+    *ret_data = map->data;
+    *ret_size = map->size_bytes;
+    if (map->size_bytes < 2 * PACKED_HEADER_BYTES || memcmp(map->data, PACKED_HEADER_MAGIC, 8) != 0)
+        return OK;
+
+    const uint8_t *footer = map->data + map->size_bytes - PACKED_HEADER_BYTES;
+    uint64_t offset = load_le64(footer + 8), size = load_le64(footer + 16), end;
+    if (memcmp(footer, PACKED_TRAILER_MAGIC, 8) != 0 ||
+        crc32c_update(0, footer, PACKED_CRC) != load_le32(footer + PACKED_CRC) ||
+        offset % INDEX_ALIGNMENT || !size_add(offset, size, &end) ||
+        end != map->size_bytes - PACKED_HEADER_BYTES)
+        FAIL(STATUS_CORRUPT, "'%s' is a packed shard whose last 64 bytes are damaged or missing",
+             path);
+    *ret_data = map->data + offset;
+    *ret_size = size;
+    return OK;
+}
+
+/* A string of a section: copied, without zeros. */
+static struct status text_take(struct reader *reader, uint32_t length, const char *what,
+                               char **ret_text)
+{
+    const uint8_t *bytes = reader_take(reader, length);
+    if (!bytes || memchr(bytes, '\0', length))
+        FAIL(STATUS_CORRUPT, "%s runs over its section's end or holds a zero byte", what);
+    TRY(memory_alloc((size_t)length + 1, 1, ret_text));
+    memcpy(*ret_text, bytes, length);
+    return OK;
+}
+
+static struct status shard_parse(struct index *index, struct reader *reader, uint32_t i)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    uint32_t kind = reader_le32(reader), length = reader_le32(reader);
+    struct source_shard *shard = &index->shards[i];
+    shard->size_bytes = reader_le64(reader);
+    TRY(text_take(reader, length, "a shard's path", &path));
+    if (kind > SHARD_FOLDER)
+        FAIL(STATUS_UNSUPPORTED,
+             "shard '%s' has kind %" PRIu32 ", which this program does not know", path, kind);
+    shard->kind = (enum shard_kind)kind;
+    if (path[0] != '\0')
+        return path_join(index->folder, path, &shard->path);
+    shard->size_bytes = index->map.size_bytes;
+    return string_copy(index->path, &shard->path);
+}
+
+static struct status shards_parse(struct index *index)
+{
+    const struct section *section = &index->sections.section[SECTION_SHARDS];
+    uint32_t count = index->sections.shard_count;
+    TRY(sections_check_all(&index->sections, SECTION_SHARDS));
+    if ((uint64_t)count * INDEX_SHARD_ENTRY_BYTES > section->size_bytes)
+        FAIL(STATUS_CORRUPT, "there are not as many as the header says: %" PRIu32, count);
+    struct reader reader = reader_make(section->data, section->size_bytes);
+    TRY(memory_alloc(count, sizeof *index->shards, &index->shards));
+    index->shard_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        TRY(shard_parse(index, &reader, i));
+    if (reader_left(&reader))
+        FAIL(STATUS_CORRUPT, "%zu bytes are left over", reader_left(&reader));
+    return shard_reader_open(index->shards, count, &index->reader);
+}
+
+/* `texts` holds the strings, with their terminating zeros, until class_table_make has copied them.
+ */
+static struct status classes_parse_into(struct index *index, struct class_entry *entries,
+                                        struct arena *texts)
+{
+    const struct section *section = &index->sections.section[SECTION_CLASSES];
+    struct reader reader = reader_make(section->data, section->size_bytes);
+    for (uint32_t i = 0; i < index->sections.class_count; i++) {
+        entries[i].train_images = reader_le32(&reader);
+        uint32_t key_length = reader_le32(&reader), words_length = reader_le32(&reader);
+        const char *key = (const char *)reader_take(&reader, key_length);
+        const char *words = (const char *)reader_take(&reader, words_length);
+        if (!key || !words || memchr(key, '\0', key_length) || memchr(words, '\0', words_length))
+            FAIL(STATUS_CORRUPT, "class %" PRIu32 " runs over the end or holds a zero byte", i);
+        TRY(arena_copy(texts, key, key_length, &entries[i].wnid));
+        TRY(arena_copy(texts, words, words_length, &entries[i].words));
+        if (i > 0 && strcmp(entries[i - 1].wnid, entries[i].wnid) >= 0)
+            FAIL(STATUS_CORRUPT, "'%s' stands before '%s'", entries[i - 1].wnid, entries[i].wnid);
+    }
+    if (reader_left(&reader))
+        FAIL(STATUS_CORRUPT, "%zu bytes are left over", reader_left(&reader));
+    TRY(class_table_make(entries, index->sections.class_count, &index->classes));
+    if (class_table_hash(index->classes) != index->sections.class_hash)
+        FAIL(STATUS_CORRUPT, "their hash is %016" PRIx64 ", the header says %016" PRIx64,
+             class_table_hash(index->classes), index->sections.class_hash);
+    return OK;
+}
+
+static struct status classes_parse(struct index *index)
+{
+    CLEANUP(memory_free) struct class_entry *entries = NULL;
+    CLEANUP(arena_done) struct arena texts = {0};
+    uint32_t count = index->sections.class_count;
+    TRY(sections_check_all(&index->sections, SECTION_CLASSES));
+    if ((uint64_t)count * INDEX_CLASS_ENTRY_BYTES >
+        index->sections.section[SECTION_CLASSES].size_bytes)
+        FAIL(STATUS_CORRUPT, "there are not as many as the header says: %" PRIu32, count);
+    TRY(memory_alloc(count, sizeof *entries, &entries));
+    return classes_parse_into(index, entries, &texts);
+}
+
+static struct status provenance_parse(struct index *index)
+{
+    const struct section *section = &index->sections.section[SECTION_PROVENANCE];
+    TRY(sections_check_all(&index->sections, SECTION_PROVENANCE));
+    if (section->size_bytes > INT32_MAX)
+        FAIL(STATUS_CORRUPT, "it has %" PRIu64 " bytes", section->size_bytes);
+    if (section->size_bytes == 0)
+        return string_copy("{}", &index->provenance);
+    struct reader reader = reader_make(section->data, section->size_bytes);
+    return text_take(&reader, (uint32_t)section->size_bytes, "the text", &index->provenance);
+}
+
+/* What part of an index a failure is about. */
+static struct status in_section(const struct index *index, enum index_section kind,
+                                struct status status)
+{
+    return status_context(status, "'%s': section %s", index->path, section_name(kind));
+}
+
+struct status index_open(const char *path, struct index **ret_index)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    const uint8_t *data;
+    uint64_t size_bytes;
+    TRY(memory_alloc(1, sizeof *index, &index));
+    TRY(string_copy(path, &index->path));
+    TRY(path_folder(path, &index->folder));
+    TRY(file_map_open(path, &index->map));
+    TRY(image_find(path, &index->map, &data, &size_bytes));
+    TRY(sections_open(index->path, data, size_bytes, &index->sections));
+    TRY(in_section(index, SECTION_SHARDS, shards_parse(index)));
+    TRY(in_section(index, SECTION_CLASSES, classes_parse(index)));
+    TRY(in_section(index, SECTION_PROVENANCE, provenance_parse(index)));
+    *ret_index = MOVE(index);
+    return OK;
+}
+
+void index_close(struct index *index)
+{
+    if (!index)
+        return;
+    shard_reader_close(index->reader);
+    for (size_t i = 0; i < index->shard_count; i++)
+        memory_free(index->shards[i].path);
+    memory_free(index->shards);
+    class_table_free(index->classes);
+    sections_done(&index->sections);
+    file_map_done(&index->map);
+    memory_free(index->provenance);
+    memory_free(index->folder);
+    memory_free(index->path);
+    memory_free(index);
+}
+
+const char *index_path(const struct index *index)
+{
+    return index->path;
+}
+
+uint64_t index_count(const struct index *index)
+{
+    return index->sections.record_count;
+}
+
+size_t index_shard_count(const struct index *index)
+{
+    return index->shard_count;
+}
+
+const struct source_shard *index_shard(const struct index *index, size_t shard)
+{
+    return &index->shards[shard];
+}
+
+const struct class_table *index_classes(const struct index *index)
+{
+    return index->classes;
+}
+
+const char *index_provenance(const struct index *index)
+{
+    return index->provenance;
+}
+
+static struct status label_check(const struct index *index, uint64_t i, uint32_t label)
+{
+    if (label >= index->sections.class_count)
+        FAIL(STATUS_CORRUPT,
+             "'%s': record %" PRIu64 " has label %" PRId32 ", expected 0 … %" PRId64, index->path,
+             i, (int32_t)label, (int64_t)index->sections.class_count - 1);
+    return OK;
+}
+
+struct status index_labels(const struct index *index, const int32_t **ret_labels)
+{
+    const int32_t *labels = (const int32_t *)index->sections.section[SECTION_LABELS].data;
+    if (!index->labels_checked) {
+        TRY(sections_check_all(&index->sections, SECTION_LABELS));
+        for (uint64_t i = 0; i < index->sections.record_count; i++)
+            TRY(label_check(index, i, (uint32_t)labels[i]));
+        ((struct index *)index)->labels_checked = true; /* a cache: the index itself is as before */
+    }
+    *ret_labels = labels;
+    return OK;
+}
+
+/* The bytes of one record in a column. */
+static struct status column_value(const struct index *index, enum index_section kind, uint64_t i,
+                                  const uint8_t **ret_bytes)
+{
+    uint64_t width = index_column_bytes[kind];
+    *ret_bytes = index->sections.section[kind].data + i * width;
+    return sections_check(&index->sections, kind, i * width, width);
+}
+
+static struct status record_fetch(const struct index *index, uint64_t i, struct record *record)
+{
+    const uint8_t *bytes;
+    TRY(column_value(index, SECTION_LABELS, i, &bytes));
+    record->label = load_le32(bytes);
+    TRY(column_value(index, SECTION_OFFSETS, i, &bytes));
+    record->offset = load_le64(bytes);
+    TRY(column_value(index, SECTION_LENGTHS, i, &bytes));
+    record->length = load_le32(bytes);
+    TRY(column_value(index, SECTION_SHARD_NUMBERS, i, &bytes));
+    record->shard = load_le32(bytes);
+    TRY(column_value(index, SECTION_SIZES, i, &bytes));
+    record->width = load_le16(bytes);
+    record->height = load_le16(bytes + 2);
+    TRY(column_value(index, SECTION_ENCODINGS, i, &bytes));
+    record->encoding = bytes[0];
+    TRY(column_value(index, SECTION_CRCS, i, &bytes));
+    record->crc32c = load_le32(bytes);
+    TRY(column_value(index, SECTION_FLAGS, i, &bytes));
+    if (bytes[0] > INDEX_CRC_KNOWN)
+        FAIL(STATUS_UNSUPPORTED,
+             "'%s': record %" PRIu64 " has flags %u, which this program does not know", index->path,
+             i, bytes[0]);
+    record->crc_known = bytes[0] & INDEX_CRC_KNOWN;
+    return OK;
+}
+
+struct status index_record(const struct index *index, uint64_t i, struct record *ret_record)
+{
+    struct record record;
+    TRY(record_fetch(index, i, &record));
+    TRY(label_check(index, i, record.label));
+    if (record.shard >= index->shard_count)
+        FAIL(STATUS_CORRUPT, "'%s': record %" PRIu64 " stands in shard %" PRIu32 " of %zu",
+             index->path, i, record.shard, index->shard_count);
+    const struct source_shard *shard = &index->shards[record.shard];
+    uint64_t end;
+    if (shard->kind != SHARD_FOLDER &&
+        (!size_add(record.offset, record.length, &end) || end > shard->size_bytes))
+        FAIL(STATUS_CORRUPT,
+             "'%s': record %" PRIu64 " has %" PRIu32 " bytes at offset %" PRIu64
+             " of '%s', which ends at %" PRIu64,
+             index->path, i, record.length, record.offset, shard->path, shard->size_bytes);
+    *ret_record = record;
+    return OK;
+}
+
+struct status index_name(const struct index *index, uint64_t i, const char **ret_name)
+{
+    const struct section *offsets = &index->sections.section[SECTION_NAME_OFFSETS];
+    const struct section *names = &index->sections.section[SECTION_NAMES];
+    TRY(sections_check(&index->sections, SECTION_NAME_OFFSETS, i * 8, 16));
+    uint64_t begin = load_le64(offsets->data + i * 8), end = load_le64(offsets->data + i * 8 + 8);
+    if (begin >= end || end > names->size_bytes)
+        FAIL(STATUS_CORRUPT, "'%s': the name of record %" PRIu64 " cannot stand at %" PRIu64,
+             index->path, i, begin);
+    TRY(sections_check(&index->sections, SECTION_NAMES, begin, end - begin));
+    const char *name = (const char *)names->data + begin;
+    size_t length = end - begin - 1;
+    /* Names become files' names again: nothing may lead out of a folder. */
+    if (length == 0 || memchr(name, '\0', end - begin) != name + length ||
+        memchr(name, '/', length) || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        FAIL(STATUS_CORRUPT, "'%s': the name of record %" PRIu64 " is not a file's name",
+             index->path, i);
+    *ret_name = name;
+    return OK;
+}
+
+static struct status record_read(struct index *index, uint64_t i, struct buffer *bytes)
+{
+    struct record record;
+    TRY(index_record(index, i, &record));
+    if (record.encoding != ENCODING_JPEG)
+        FAIL(STATUS_UNSUPPORTED,
+             "it has encoding %u, which this program does not know; use a newer one",
+             record.encoding);
+    struct shard_range range = {
+        .shard = record.shard,
+        .offset = record.offset,
+        .length = record.length,
+        .crc32c = record.crc32c,
+        .crc_known = record.crc_known,
+        .class_name = class_table_at(index->classes, record.label)->wnid,
+    };
+    if (index->shards[record.shard].kind == SHARD_FOLDER)
+        TRY(index_name(index, i, &range.name));
+    return shard_read_buffer(index->reader, &range, bytes);
+}
+
+struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
+{
+    struct status status = record_read(index, i, bytes);
+    if (status.code == STATUS_DONE)
+        return status;
+    const char *name = "name unknown";
+    status_ignore(index_name(index, i, &name));
+    return status_context(status, "record %" PRIu64 " (%s)", i, name);
+}

@@ -1,0 +1,37 @@
+#ifndef HEADRACE_INDEX_WRITER_H
+#define HEADRACE_INDEX_WRITER_H
+
+/* Writing an index (FORMAT.md). */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/file_writer.h"
+#include "base/status.h"
+#include "image/class_table.h"
+#include "image/source.h"
+
+/* What goes into an index, all borrowed. */
+struct index_contents {
+    const struct class_table *classes;
+    const struct source_shard *shards; /* their paths as they are to be stored */
+    size_t shard_count;
+    const struct source_item *items; /* sorted and checked (source_finish) */
+    uint64_t item_count;
+    uint32_t first_shard;   /* the items' number of shards[0] */
+    const char *provenance; /* JSON text of an object */
+};
+
+/* Appends the bytes of an index at the writer's position, which is a multiple of 64. Nothing is
+ * committed. */
+struct status index_encode(const struct index_contents *contents, struct file_writer *writer);
+
+/* Writes a finished source as an index that will be called `path`. Shards below its folder get
+ * relative paths, others absolute ones. The file is synced but has no name yet: publish it with
+ * file_writer_publish (the caller owns *ret_writer). */
+struct status index_prepare(const struct source *source, const char *provenance, const char *path,
+                            struct file_writer **ret_writer);
+/* The same, published. */
+struct status index_write(const struct source *source, const char *provenance, const char *path);
+
+#endif
