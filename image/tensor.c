@@ -1,0 +1,126 @@
+#include "image/tensor.h"
+
+#include <string.h>
+
+#include "image/tensor_kernels.h"
+
+#define CHUNK_PIXELS ((size_t)256) /* mirrored at a time */
+
+const struct tensor_format tensor_format_imagenet = {
+    .type = TENSOR_F32,
+    .layout = TENSOR_NHWC,
+    .mean = {0.485f, 0.456f, 0.406f},
+    .std = {0.229f, 0.224f, 0.225f},
+};
+
+size_t tensor_type_bytes(enum tensor_type type)
+{
+    static const size_t bytes[] = {
+        [TENSOR_U8] = 1, [TENSOR_F32] = 4, [TENSOR_BF16] = 2, [TENSOR_F16] = 2};
+    return bytes[type];
+}
+
+const char *tensor_type_name(enum tensor_type type)
+{
+    static const char *const names[] = {
+        [TENSOR_U8] = "u8", [TENSOR_F32] = "f32", [TENSOR_BF16] = "bf16", [TENSOR_F16] = "fp16"};
+    return names[type];
+}
+
+size_t tensor_image_bytes(const struct tensor_format *format, uint32_t height, uint32_t width)
+{
+    return (size_t)height * width * 3 * tensor_type_bytes(format->type);
+}
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Nearest, half to even, of a finite number. */
+static uint16_t to_bf16(float value)
+{
+    uint32_t bits = bits_of(value);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Nearest, half to even, of a finite number; beyond f16's range infinite. */
+static uint16_t to_f16(float value)
+{
+    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffff;
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    if (magnitude >= 0x477ff000) /* 65520 and more round to infinity */
+        return sign | 0x7c00;
+    if (magnitude < 0x38800000) { /* below 2^-14: a subnormal, in units of 2^-24 */
+        float scaled;
+        memcpy(&scaled, &magnitude, sizeof scaled);
+        /* The sum has its last bit at 1, so that the processor rounds; the units are in its low
+         * bits. */
+        return sign | (uint16_t)(bits_of(scaled * 0x1p24f + 0x1p23f) & 0x7fff);
+    }
+    uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+    return sign | (uint16_t)((rounded - 0x38000000) >> 13);
+}
+
+struct tensor_map tensor_map_make(const struct tensor_format *format)
+{
+    struct tensor_map map = {.type = format->type};
+    if (map.type == TENSOR_U8)
+        return map;
+    for (int c = 0; c < 3; c++) {
+        map.mean[c] = format->mean[c];
+        map.std[c] = format->std[c];
+        for (int v = 0; v < 256; v++)
+            map.single[c][v] = ((float)v / 255 - map.mean[c]) / map.std[c];
+    }
+    if (map.type == TENSOR_F32)
+        return map;
+    for (int c = 0; c < 3; c++)
+        for (int v = 0; v < 256; v++)
+            map.half[c][v] =
+                map.type == TENSOR_BF16 ? to_bf16(map.single[c][v]) : to_f16(map.single[c][v]);
+    return map;
+}
+
+const struct tensor_kernels *tensor_kernels_for(enum cpu_level level, const struct tensor_map *map)
+{
+#ifdef __x86_64__
+    if (level >= CPU_AVX512 && tensor_avx512.is_exact(map))
+        return &tensor_avx512;
+    if (level >= CPU_AVX2 && tensor_avx2.is_exact(map))
+        return &tensor_avx2;
+#endif
+    (void)level;
+    (void)map;
+    return &tensor_plain;
+}
+
+void tensor_write(const struct tensor_format *format, const struct picture *picture, bool flip,
+                  void *out)
+{
+    struct tensor_map map = tensor_map_make(format);
+    const struct tensor_kernels *kernels = tensor_kernels_for(cpu_level(), &map);
+    size_t plane = (size_t)picture->height * picture->width;
+    size_t element_bytes = tensor_type_bytes(format->type);
+    uint8_t mirrored[3 * CHUNK_PIXELS + PICTURE_PADDING];
+
+    for (size_t y = 0; y < picture->height; y++) {
+        const uint8_t *row = picture->pixels + y * picture->stride_bytes;
+        for (size_t x = 0, count; x < picture->width; x += count) {
+            count = picture->width - x < CHUNK_PIXELS ? picture->width - x : CHUNK_PIXELS;
+            const uint8_t *pixels = row + 3 * x;
+            if (flip) {
+                kernels->mirror(row + 3 * (picture->width - x - count), count, mirrored);
+                pixels = mirrored;
+            }
+            size_t first = y * picture->width + x;
+            if (format->layout == TENSOR_NHWC)
+                kernels->interleaved(&map, pixels, count,
+                                     (uint8_t *)out + 3 * first * element_bytes);
+            else
+                kernels->planar(&map, pixels, count, (uint8_t *)out + first * element_bytes, plane);
+        }
+    }
+}
