@@ -43,7 +43,8 @@ check_banned()
 {
     ban "$(call 'strcpy|strncpy|strcat|strncat|sprintf|vsprintf|gets|strtok')" '^$' "no ceiling, or hidden state: use base/bytes.h"
     ban "$(call 'atoi|atol|atoll|atof|sscanf')" '^$' "errors go unseen: parse with a check"
-    ban "$(call 'alloca|system|popen|tmpnam|mktemp|rand|srand|random|asctime|ctime|localtime|gmtime|strerror')" '^$' "unsafe or not reproducible"
+    ban "$(call 'alloca|tmpnam|mktemp|rand|srand|random|asctime|ctime|localtime|gmtime|strerror')" '^$' "unsafe or not reproducible"
+    ban "$(call 'system|popen')" '^tests/' "runs a shell"
     ban "$(call 'malloc|calloc|realloc|strdup|strndup|asprintf|vasprintf')" '^(tests/|base/(memory|status)\.c$)' "use base/memory.h"
     ban "$(call 'exit|_exit|_Exit|abort|quick_exit')" '^(cmd/main\.c$|base/stop\.c$|tests/)' "only main ends the process"
     ban "$(call 'printf|vprintf|puts|putchar|perror')|fprintf\((stdout|stderr)" '^(cmd/|base/(log|progress)\.c$|tests/)' "only commands print"
