@@ -65,11 +65,14 @@ struct option_usage {
     const char *example; /* one or more lines that work as they stand */
 };
 
+/* As many as a set of shards may have on one command line. */
+enum { OPTION_MAX_POSITIONALS = 1024 };
+
 /* Which options were given, by index in the table (for "refused together with" and for recipes,
  * whose values the command line overrides). */
 struct option_parse {
     uint64_t given[4]; /* a bit per table row */
-    const char *positionals[16];
+    const char *positionals[OPTION_MAX_POSITIONALS];
     size_t positional_count;
     bool help; /* --help was asked for: print option_help and leave with 0 */
 };
