@@ -153,6 +153,11 @@ void json_set(struct json *object, const char *key, struct json *value)
     object_set(object, key, unwrap(value));
 }
 
+void json_set_copy(struct json *object, const char *key, const struct json *value)
+{
+    object_set(object, key, made(json_deep_copy(unwrap(value))));
+}
+
 void json_append(struct json *array, struct json *value)
 {
     stored(json_array_append_new(unwrap(array), unwrap(value)));

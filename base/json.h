@@ -28,6 +28,8 @@ void json_set_real(struct json *object, const char *key, double value); /* non-f
 void json_set_boolean(struct json *object, const char *key, bool value);
 /* Takes ownership of `value`. */
 void json_set(struct json *object, const char *key, struct json *value);
+/* Stores a copy of `value`, which stays the caller's. */
+void json_set_copy(struct json *object, const char *key, const struct json *value);
 void json_append(struct json *array, struct json *value);
 void json_append_string(struct json *array, const char *value);
 void json_append_integer(struct json *array, int64_t value);

@@ -1,0 +1,165 @@
+#include "train/options.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "index/loader.h"
+#include "train/backend.h"
+#include "train/module.h"
+#include "train/network.h"
+
+#define FIELD(name) offsetof(struct train_options, name)
+
+const char *const on_error_names[] = {"fail", "skip", NULL};
+
+/* Sizes and counts that no machine reaches; they keep later products far from overflow. */
+#define MAX_PIXELS 16384
+#define MAX_COUNT 1e9
+
+const struct option train_option_table[] = {
+    {"data", 0, OPT_STRING, FIELD(data), .value = "DIR",
+     .help = "a folder with train.idx and val.idx, or with class folders train/ and val/"},
+    {"train", 0, OPT_STRING, FIELD(train), .value = "INDEX",
+     .help = "training set: an index or class folders"},
+    {"val", 0, OPT_STRING, FIELD(val), .value = "INDEX",
+     .help = "validation set: an index or class folders"},
+    {"arch", 'a', OPT_ENUM, FIELD(arch), .names = network_names, .help = "network (%d)"},
+    {"epochs", 0, OPT_INT, FIELD(epochs), 0, MAX_COUNT, .value = "N", .help = "epochs in all (%d)"},
+    {"batch-size", 'b', OPT_INT, FIELD(batch_size), 1, 1 << 20, .value = "N",
+     .help = "global batch over all devices (%d)"},
+    {"lr", 0, OPT_REAL, FIELD(lr), 0, 1e6, .alias = "learning-rate", .value = "X",
+     .help = "learning rate, not scaled with the batch (%d)"},
+    {"momentum", 0, OPT_REAL, FIELD(momentum), 0, 1, .value = "X", .help = "momentum (%d)"},
+    {"weight-decay", 0, OPT_REAL, FIELD(weight_decay), 0, 1e6, .alias = "wd", .value = "X",
+     .help = "weight decay (%d)"},
+    {"decay-norm", 0, OPT_FLAG, FIELD(decay_norm),
+     .help = "decay normalisation and bias parameters too"},
+    {"nesterov", 0, OPT_FLAG, FIELD(nesterov), .help = "Nesterov's momentum"},
+    {"label-smoothing", 0, OPT_REAL, FIELD(label_smoothing), 0, .999, .value = "X",
+     .help = "label smoothing (%d)"},
+    {"schedule", 0, OPT_ENUM, FIELD(schedule), .names = schedule_shape_names,
+     .help = "shape of the learning rate (%d)"},
+    {"schedule-unit", 0, OPT_ENUM, FIELD(schedule_unit), .names = schedule_unit_names,
+     .help = "when the rate changes; auto: each epoch, for linear each step"},
+    {"warmup-epochs", 0, OPT_REAL, FIELD(warmup_epochs), 0, 1e6, .value = "N",
+     .help = "linear warm-up (%d)"},
+    {"lr-step-epochs", 0, OPT_REAL, FIELD(lr_step_epochs), 1e-3, 1e6, .value = "N",
+     .help = "epochs between two drops of --schedule step (%d)"},
+    {"lr-factor", 0, OPT_REAL, FIELD(lr_factor), 0, 1e6, .value = "X",
+     .help = "what a drop multiplies the rate with (%d)"},
+    {"zero-gamma", 0, OPT_FLAG, FIELD(zero_gamma), .help = "residual branches start at zero"},
+    {"recipe", 0, OPT_STRING, FIELD(recipe), .value = "FILE",
+     .help = "a file of flags, which the command line overrides", .not_stored = true},
+    {"image-size", 0, OPT_INT, FIELD(image_size), 1, MAX_PIXELS, .value = "N",
+     .help = "side of the training crop (%d)"},
+    {"val-resize", 0, OPT_INT, FIELD(val_resize), 0, MAX_PIXELS, .value = "N",
+     .help = "evaluation: short side; 0: 8/7 of --val-crop"},
+    {"val-crop", 0, OPT_INT, FIELD(val_crop), 0, MAX_PIXELS, .value = "N",
+     .help = "evaluation: centre crop; 0: --image-size"},
+    {"drop-last", 0, OPT_FLAG, FIELD(drop_last),
+     .help = "leave out an epoch's incomplete last batch"},
+    {"on-error", 0, OPT_ENUM, FIELD(on_error), .names = on_error_names,
+     .help = "what an unreadable image does (%d)"},
+    {"seed", 0, OPT_INT, FIELD(seed), 0, 9e15, .value = "N",
+     .help = "order, crops and weights (%d)"},
+    {"synthetic", 0, OPT_FLAG, FIELD(synthetic), .help = "train on random images, without data"},
+    {"synthetic-images", 0, OPT_INT, FIELD(synthetic_images), 1, MAX_COUNT, .value = "N",
+     .help = "random images an epoch (%d)"},
+    {"synthetic-classes", 0, OPT_INT, FIELD(synthetic_classes), 1, 1e6, .value = "N",
+     .help = "their classes (%d)"},
+    {"device", 0, OPT_ENUM, FIELD(device), .names = device_names, .help = "where to compute (%d)"},
+    {"dtype", 0, OPT_ENUM, FIELD(dtype), .names = train_dtype_names, .help = "arithmetic (%d)"},
+    {"threads", 0, OPT_INT, FIELD(threads), 0, 1024, .value = "N",
+     .help = "threads that compute; 0: the cores of this process"},
+    {"workers", 'j', OPT_INT, FIELD(workers), 0, 1024, .value = "N",
+     .help = "threads that load images; 0: the cores of this process"},
+    {"out", 0, OPT_STRING, FIELD(out), .value = "RUN_DIR",
+     .help = "folder of checkpoints and log (%d)", .not_stored = true},
+    {"resume", 0, OPT_STRING, FIELD(resume), .value = "PATH|auto",
+     .help = "continue from a checkpoint; auto: from RUN_DIR's, if there is one",
+     .not_stored = true},
+    {"weights", 0, OPT_STRING, FIELD(weights), .value = "FILE",
+     .help = "start from a torchvision state_dict (safetensors)", .not_stored = true},
+    {"force-dtype", 0, OPT_FLAG, FIELD(force_dtype),
+     .help = "let --resume go on with another --dtype", .not_stored = true},
+    {"checkpoint-steps", 0, OPT_INT, FIELD(checkpoint_steps), 0, MAX_COUNT, .value = "N",
+     .help = "checkpoint every N steps too; 0: after each epoch only"},
+    {"start-epoch", 0, OPT_INT, FIELD(start_epoch), 0, MAX_COUNT, .value = "N",
+     .help = "number of the first epoch (%d)", .not_stored = true},
+    {"steps", 0, OPT_INT, FIELD(steps), 0, MAX_COUNT, .value = "N",
+     .help = "stop after that many steps in all; 0: no limit", .not_stored = true},
+    {"evaluate", 'e', OPT_FLAG, FIELD(evaluate),
+     .help = "only measure the accuracy on the validation set", .not_stored = true},
+    {"print-freq", 'p', OPT_INT, FIELD(print_freq), 1, MAX_COUNT, .value = "N",
+     .help = "steps between two lines (%d)"},
+    {"pretrained", 0, OPT_FLAG, FIELD(pretrained), .hidden = true, .not_stored = true},
+    {0},
+};
+
+void train_options_init(struct train_options *options)
+{
+    *options = (struct train_options){
+        .synthetic_images = 1281167,
+        .synthetic_classes = 1000,
+        .image_size = 224,
+        .batch_size = 256,
+        .epochs = 90,
+        .lr = .1,
+        .momentum = .9,
+        .weight_decay = 1e-4,
+        .decay_norm = true,
+        .lr_step_epochs = 30,
+        .lr_factor = .1,
+        .out = "run",
+        .print_freq = 10,
+    };
+}
+
+struct status train_options_check(const struct train_options *options)
+{
+    uint32_t resize, crop;
+    train_options_geometry(options, &resize, &crop);
+    if (options->pretrained)
+        FAIL(STATUS_USAGE, "--pretrained downloads nothing here: give the weights with --weights "
+                           "FILE, a torchvision state_dict saved as safetensors");
+    if (resize < crop)
+        FAIL(STATUS_USAGE, "--val-resize %u is smaller than --val-crop %u", resize, crop);
+    if (options->synthetic && (options->data || options->train || options->val))
+        FAIL(STATUS_USAGE, "--synthetic takes no data: leave out either of them");
+    if (options->resume && (options->weights || options->start_epoch))
+        FAIL(STATUS_USAGE, "--resume takes weights and epoch from the checkpoint: leave out "
+                           "--weights and --start-epoch");
+    if (options->warmup_epochs > (double)options->epochs && options->epochs > 0)
+        FAIL(STATUS_USAGE, "--warmup-epochs %g is longer than the %lld epochs of the run",
+             options->warmup_epochs, (long long)options->epochs);
+    return OK;
+}
+
+const char *train_options_arch(const struct train_options *options)
+{
+    return network_names[options->arch];
+}
+
+void train_options_geometry(const struct train_options *options, uint32_t *ret_resize,
+                            uint32_t *ret_crop)
+{
+    int64_t crop = options->val_crop ? options->val_crop : options->image_size;
+    int64_t resize = options->val_resize ? options->val_resize : llround((double)crop * 8 / 7);
+    *ret_crop = (uint32_t)crop;
+    *ret_resize = (uint32_t)resize;
+}
+
+struct schedule train_options_schedule(const struct train_options *options,
+                                       uint64_t steps_per_epoch)
+{
+    return (struct schedule){
+        .shape = (enum schedule_shape)options->schedule,
+        .unit = (enum schedule_unit)options->schedule_unit,
+        .base_lr = options->lr,
+        .warmup_epochs = options->warmup_epochs,
+        .step_epochs = options->lr_step_epochs,
+        .step_factor = options->lr_factor,
+        .epochs = (uint64_t)options->epochs,
+        .steps_per_epoch = steps_per_epoch,
+    };
+}

@@ -1,0 +1,65 @@
+#ifndef HEADRACE_TRAIN_OPTIONS_H
+#define HEADRACE_TRAIN_OPTIONS_H
+
+/* The options of training: what the command line, a recipe and a checkpoint hold. Names and
+ * defaults are those of the PyTorch ImageNet trainer that the TencentOS guide uses. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/option.h"
+#include "base/status.h"
+#include "train/schedule.h"
+
+struct train_options {
+    /* Data */
+    const char *data, *train, *val; /* NULL: not given */
+    bool synthetic;
+    int64_t synthetic_images, synthetic_classes;
+    int64_t image_size, val_resize, val_crop; /* pixels; the last two 0: from image_size */
+    int64_t batch_size;                       /* global */
+    bool drop_last;
+    int on_error; /* enum loader_on_error */
+    int64_t seed;
+    int64_t workers; /* loader threads; 0: cores */
+
+    /* Network and device */
+    int arch; /* index into network_names */
+    bool zero_gamma;
+    const char *weights;
+    bool pretrained;
+    int device; /* index into device_names */
+    int dtype;  /* enum train_dtype */
+    bool force_dtype;
+    int64_t threads; /* of the backend; 0: cores */
+
+    /* Recipe */
+    const char *recipe;
+    int64_t epochs, start_epoch, steps; /* steps 0: no limit */
+    double lr, momentum, weight_decay, label_smoothing;
+    bool decay_norm, nesterov;
+    int schedule, schedule_unit; /* enum schedule_shape, schedule_unit */
+    double warmup_epochs, lr_step_epochs, lr_factor;
+
+    /* Run */
+    const char *out, *resume;
+    int64_t checkpoint_steps; /* 0: at the end of each epoch only */
+    int64_t print_freq;
+    bool evaluate;
+};
+
+extern const struct option train_option_table[];
+extern const char *const on_error_names[]; /* by enum loader_on_error; ends in NULL */
+
+void train_options_init(struct train_options *options);
+/* What the table's ranges cannot say. Fails with STATUS_USAGE. */
+struct status train_options_check(const struct train_options *options);
+const char *train_options_arch(const struct train_options *options);
+/* Evaluation geometry with the defaults filled in: short side and centre crop, in pixels. A network
+ * that trains at 224 is evaluated at 256 and 224, another size in the same proportion. */
+void train_options_geometry(const struct train_options *options, uint32_t *ret_resize,
+                            uint32_t *ret_crop);
+struct schedule train_options_schedule(const struct train_options *options,
+                                       uint64_t steps_per_epoch);
+
+#endif
