@@ -91,6 +91,23 @@ struct status class_table_make(const struct class_entry *entries, size_t count,
     return OK;
 }
 
+struct status class_table_from_names(const char *const *names, size_t count,
+                                     const struct class_table *known,
+                                     struct class_table **ret_table)
+{
+    CLEANUP(memory_free) struct class_entry *entries = NULL;
+    bool all_known = true;
+    if (!known)
+        known = class_table_ilsvrc2012();
+    TRY(memory_alloc(count, sizeof *entries, &entries));
+    for (size_t i = 0; i < count; i++)
+        all_known = all_known && class_table_find(known, names[i]) >= 0;
+    for (size_t i = 0; i < count; i++)
+        entries[i] = all_known ? *class_table_at(known, (size_t)class_table_find(known, names[i]))
+                               : (struct class_entry){.wnid = names[i], .words = ""};
+    return class_table_make(entries, count, ret_table);
+}
+
 struct status class_table_copy(const struct class_table *table, struct class_table **ret_copy)
 {
     return class_table_make(table->entries, table->count, ret_copy);

@@ -24,6 +24,11 @@ struct class_table;
  * occurs twice, is empty, or holds '/' or a zero. */
 struct status class_table_make(const struct class_entry *entries, size_t count,
                                struct class_table **ret_table);
+/* Makes a table from keys alone. Words and counts come from `known` (borrowed; NULL: the built-in
+ * table) where it has all of the keys. */
+struct status class_table_from_names(const char *const *names, size_t count,
+                                     const struct class_table *known,
+                                     struct class_table **ret_table);
 struct status class_table_copy(const struct class_table *table, struct class_table **ret_copy);
 void class_table_free(struct class_table *table);
 CLEANUP_POINTER(class_table_free, struct class_table)

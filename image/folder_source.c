@@ -64,24 +64,6 @@ static struct status no_folders(const char *root, const struct folder_list *entr
          root, images, root);
 }
 
-/* Makes the class table from the folders. Words and counts are filled in when all are ImageNet's.
- */
-static struct status classes_from_folders(const struct listing *listing, struct class_table **ret)
-{
-    const struct class_table *known = class_table_ilsvrc2012();
-    CLEANUP(memory_free) struct class_entry *entries = NULL;
-    TRY(memory_alloc(listing->folder_count, sizeof *entries, &entries));
-    bool all_known = true;
-    for (size_t i = 0; i < listing->folder_count; i++)
-        all_known = all_known && class_table_find(known, listing->folders[i]) >= 0;
-    for (size_t i = 0; i < listing->folder_count; i++) {
-        const char *name = listing->folders[i];
-        entries[i] = all_known ? *class_table_at(known, (size_t)class_table_find(known, name))
-                               : (struct class_entry){.wnid = name, .words = ""};
-    }
-    return class_table_make(entries, listing->folder_count, ret);
-}
-
 static struct status file_length(const char *folder, const char *name, uint64_t *ret_length)
 {
     CLEANUP(memory_free) char *path = NULL;
@@ -177,7 +159,8 @@ struct status folder_source_open(const char *root, const struct class_table *cla
 
     TRY(string_copy("class-folders", &source->kind));
     TRY(classes ? class_table_copy(classes, &source->classes)
-                : classes_from_folders(&listing, &source->classes));
+                : class_table_from_names(listing.folders, listing.folder_count, NULL,
+                                         &source->classes));
     TRY(pool_open(threads, &pool));
     TRY(pool_run(pool, listing.folder_count, folder_read, &listing));
     TRY(parts_add(source, &listing));

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "prep/archive.h"
+#include "tests/support/shell.h"
 #include "tests/support/tar.h"
 
 static const char *write_file(const char *name, const struct buffer *bytes)
@@ -281,11 +282,6 @@ static void test_disguise(void **state)
     }
 }
 
-static void run_shell(const char *command)
-{
-    assert_int_equal(system(command), 0);
-}
-
 static void test_gzip_sparse_and_pipe(void **state)
 {
     (void)state;
@@ -298,7 +294,7 @@ static void test_gzip_sparse_and_pipe(void **state)
     char command[2048];
 
     snprintf(command, sizeof command, "gzip -kf %s", path);
-    run_shell(command);
+    assert_int_equal(test_shell(command), 0);
     assert_reads(test_path("plain.gz"), "a|", sizeof bytes);
     CLEANUP(archive_file_close) struct archive_file *file = NULL;
     assert_ok(archive_file_open(test_path("plain.gz"), &file));
@@ -309,14 +305,14 @@ static void test_gzip_sparse_and_pipe(void **state)
              "conv=notrunc status=none && tar -S -c -f sparse.tar holes && "
              "tar -S --format=pax -c -f sparse_pax.tar holes",
              test_folder());
-    run_shell(command);
+    assert_int_equal(test_shell(command), 0);
     assert_reads(test_path("sparse.tar"), "holes|", 300000);
     assert_reads(test_path("sparse_pax.tar"), "holes|", 300000);
 
     const char *fifo = test_path("fifo");
     assert_int_equal(mkfifo(fifo, 0600), 0);
     snprintf(command, sizeof command, "cat %s >%s &", path, fifo);
-    run_shell(command);
+    assert_int_equal(test_shell(command), 0);
     assert_reads(fifo, "a|", sizeof bytes);
 }
 

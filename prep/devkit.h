@@ -1,0 +1,43 @@
+#ifndef HEADRACE_PREP_DEVKIT_H
+#define HEADRACE_PREP_DEVKIT_H
+
+/* The development kit: which classes there are (meta.mat), and the class of each validation image
+ * (ground truth).
+ *
+ * The kit numbers classes by ILSVRC2012_ID, which is not the order of labels: IDs are translated
+ * here, once, and leave this file only in messages. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/scope.h"
+#include "base/status.h"
+#include "image/class_table.h"
+
+struct devkit;
+
+/* Opens a devkit: its archive (.tar or .tar.gz), its folder, any folder around that, or a folder
+ * that holds the archive under its published name. Fails with STATUS_NOT_FOUND when there is no
+ * meta.mat, with STATUS_CORRUPT, naming file and line, when something is wrong in it. The ground
+ * truth may be missing (devkit_val_count is 0 then). */
+struct status devkit_open(const char *path, struct devkit **ret_devkit);
+void devkit_free(struct devkit *devkit);
+CLEANUP_POINTER(devkit_free, struct devkit)
+
+const char *devkit_path(const struct devkit *devkit);
+/* The leaf classes; borrowed. */
+const struct class_table *devkit_classes(const struct devkit *devkit);
+/* The label of an ILSVRC2012_ID, or -1. */
+int64_t devkit_label_of_id(const struct devkit *devkit, uint64_t id);
+/* Lines of the ground truth. */
+size_t devkit_val_count(const struct devkit *devkit);
+/* The label of validation image `number`, 1 <= number <= devkit_val_count. */
+uint32_t devkit_val_label(const struct devkit *devkit, size_t number);
+/* How many validation images have a label. */
+uint64_t devkit_val_count_of(const struct devkit *devkit, uint32_t label);
+/* The label of a validation image by its file name, which has to hold its number (a WNID behind the
+ * number must agree). Fails with STATUS_CORRUPT. */
+struct status devkit_label_of_name(const struct devkit *devkit, const char *name,
+                                   uint32_t *ret_label);
+
+#endif
