@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/path.h"
+#include "base/progress.h"
 
 struct status folder_create(const char *path)
 {
@@ -92,6 +94,19 @@ struct status folder_sync_tree(const char *path)
     CLEANUP(fd_close) int fd = -1;
     TRY(folder_open(path, &fd));
     return disk_sync_all(fd, path);
+}
+
+struct status folder_require_space(const char *path, uint64_t needed_bytes)
+{
+    struct statvfs info;
+    char needed[16], there[16];
+    if (statvfs(path, &info) < 0)
+        return status_errno(errno, "cannot tell the free space of '%s'", path);
+    uint64_t free_bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    if (free_bytes < needed_bytes)
+        FAIL(STATUS_NO_SPACE, "%s are needed, but the disk of '%s' has only %s free",
+             format_bytes(needed_bytes, needed), path, format_bytes(free_bytes, there));
+    return OK;
 }
 
 static void dir_end(DIR *dir)

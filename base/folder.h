@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/scope.h"
 #include "base/status.h"
@@ -18,6 +19,10 @@ struct status folder_sync(const char *path);
 /* Syncs all that was written to the file system a folder lies on: for trees of many small files,
  * before the rename that makes the tree appear. */
 struct status folder_sync_tree(const char *path);
+
+/* Fails with STATUS_NO_SPACE, saying how much is needed and there, when the file system of an
+ * existing folder has less than `needed_bytes` free for this user. */
+struct status folder_require_space(const char *path, uint64_t needed_bytes);
 
 /* The names in a folder, sorted byte-wise, without "." and "..". */
 struct folder_entry {

@@ -207,6 +207,14 @@ static void says_what_to_do_about_other_folders(void **state)
                  "nowhere");
 }
 
+static void asks_the_disk_for_space(void **state)
+{
+    (void)state;
+    assert_ok(folder_require_space(test_folder(), 1));
+    assert_fails(folder_require_space(test_folder(), UINT64_MAX), STATUS_NO_SPACE, "are needed");
+    assert_fails(folder_require_space(test_path("gone"), 1), STATUS_NOT_FOUND, "gone");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +225,7 @@ int main(void)
         cmocka_unit_test(lists_class_folders),
         cmocka_unit_test(takes_labels_from_a_table),
         cmocka_unit_test(knows_imagenet_by_its_folders),
+        cmocka_unit_test(asks_the_disk_for_space),
         cmocka_unit_test(says_what_to_do_about_other_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
