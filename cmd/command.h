@@ -14,6 +14,7 @@
 /* argv[0] is the command's name. */
 typedef struct status command_fn(int argc, char **argv);
 
+command_fn cmd_bench;
 command_fn cmd_help;
 
 /* Parses a command line over the defaults that `arguments` holds. Where --help was asked for, it is

@@ -1,0 +1,142 @@
+/* headrace bench: how fast batches come out of an index. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/progress.h"
+#include "base/stop.h"
+#include "cmd/command.h"
+#include "index/loader.h"
+
+enum bench_mode { BENCH_TRAIN = 0, BENCH_EVAL };
+static const char *const mode_names[] = {"train", "eval", NULL};
+static const char *const type_names[] = {"u8", "f32", "bf16", "fp16", NULL};
+static const char *const layout_names[] = {"nhwc", "nchw", NULL};
+
+struct bench_arguments {
+    int mode, dtype, layout;
+    int64_t image_size, batch_size, jobs, epochs, seed;
+    bool json;
+};
+
+#define FIELD(name) offsetof(struct bench_arguments, name)
+static const struct option bench_options[] = {
+    {"image-size", 0, OPT_INT, FIELD(image_size), .min = 1, .max = 4096, .value = "PIXELS",
+     .help = "side of the images made (default %d)"},
+    {"dtype", 0, OPT_ENUM, FIELD(dtype), .names = type_names,
+     .help = "element type; all but u8 are normalised (default %d)"},
+    {"layout", 0, OPT_ENUM, FIELD(layout), .names = layout_names,
+     .help = "order of the dimensions (default %d)"},
+    {"mode", 0, OPT_ENUM, FIELD(mode), .names = mode_names,
+     .help = "train: random order, random crops and flips; eval: index order, centre crops "
+             "(default %d)"},
+    {"batch-size", 'b', OPT_INT, FIELD(batch_size), .min = 1, .max = 65536, .value = "N",
+     .help = "images a batch (default %d)"},
+    {"epochs", 0, OPT_INT, FIELD(epochs), .min = 1, .max = 1000, .value = "N",
+     .help = "passes over the index, each in a fresh order (default %d)"},
+    COMMAND_JOBS(jobs),
+    {"seed", 0, OPT_INT, FIELD(seed), .min = 0, .max = 9007199254740992, .value = "N",
+     .help = "seed of order and crops (default %d)"},
+    {"json", 0, OPT_FLAG, FIELD(json), .help = "one JSON object a pass"},
+    {0},
+};
+
+static const struct option_usage bench_usage = {
+    .command = "bench",
+    .positionals = "INDEX",
+    .min_positionals = 1,
+    .max_positionals = 1,
+    .summary = "Measures how fast the loader makes batches, checking every record's CRC.",
+    .details = "Times are summed over threads: \"read\" is reading and CRC, \"decode\" decoding, "
+               "cropping, "
+               "resampling and normalising; \"wait\" is how long the caller waited for a batch.",
+    .example = "headrace bench train.idx --image-size 224 --dtype bf16 -j 4",
+};
+
+static struct loader_options loader_options_of(const struct bench_arguments *arguments)
+{
+    struct loader_options options;
+    loader_options_init(&options);
+    options.mode = arguments->mode == BENCH_TRAIN ? LOADER_TRAIN : LOADER_EVAL;
+    options.global_batch = (uint32_t)arguments->batch_size;
+    options.image_size = options.val_crop = (uint32_t)arguments->image_size;
+    options.val_resize = (uint32_t)(arguments->image_size * 256 / 224);
+    options.format.type = (enum tensor_type)arguments->dtype;
+    options.format.layout = (enum tensor_layout)arguments->layout;
+    options.threads = command_threads(arguments->jobs);
+    options.seed = (uint64_t)arguments->seed;
+    return options;
+}
+
+/* One epoch; every batch is taken and given back at once. */
+static struct status pass_run(struct loader *loader, uint64_t epoch,
+                              struct loader_statistics *ret_statistics, double *ret_seconds)
+{
+    double start = clock_seconds();
+    TRY(loader_start(loader, epoch, 0));
+    for (;;) {
+        struct batch *batch;
+        TRY(loader_next(loader, &batch));
+        if (!batch)
+            break;
+        batch_release(batch);
+        TRY(stop_check());
+    }
+    *ret_seconds = clock_seconds() - start;
+    loader_statistics(loader, ret_statistics);
+    return OK;
+}
+
+static struct status pass_print(const struct bench_arguments *arguments, int64_t epoch,
+                                const struct loader_statistics *statistics, double seconds)
+{
+    double rate = (double)statistics->images / seconds;
+    if (!arguments->json) {
+        char bytes[16];
+        printf("pass %lld: %llu images in %.2f s: %.1f images/s, %s/s read (read %.2f s, decode "
+               "%.2f s, wait %.2f s)\n",
+               (long long)epoch, (unsigned long long)statistics->images, seconds, rate,
+               format_bytes((uint64_t)((double)statistics->bytes / seconds), bytes),
+               statistics->read_seconds, statistics->decode_seconds, statistics->wait_seconds);
+        return OK;
+    }
+    CLEANUP(json_free) struct json *object = json_object_new();
+    json_set_integer(object, "version", 1);
+    json_set_integer(object, "pass", epoch);
+    json_set_integer(object, "images", (int64_t)statistics->images);
+    json_set_integer(object, "bytes", (int64_t)statistics->bytes);
+    json_set_real(object, "seconds", seconds);
+    json_set_real(object, "images_per_second", rate);
+    json_set_real(object, "read_seconds", statistics->read_seconds);
+    json_set_real(object, "decode_seconds", statistics->decode_seconds);
+    json_set_real(object, "wait_seconds", statistics->wait_seconds);
+    return command_print_json(object);
+}
+
+struct status cmd_bench(int argc, char **argv)
+{
+    struct bench_arguments arguments = {
+        .dtype = TENSOR_F32,
+        .image_size = 224,
+        .batch_size = 64,
+        .epochs = 3,
+    };
+    struct option_parse parse;
+    TRY(command_parse(&bench_usage, bench_options, argc, argv, &arguments, &parse));
+    if (parse.help)
+        return OK;
+    CLEANUP(index_close) struct index *index = NULL;
+    TRY(index_open(parse.positionals[0], &index));
+    struct loader_options options = loader_options_of(&arguments);
+    CLEANUP(loader_close) struct loader *loader = NULL;
+    TRY(loader_open(index, &options, &loader));
+    for (int64_t epoch = 0; epoch < arguments.epochs; epoch++) {
+        struct loader_statistics statistics;
+        double seconds;
+        TRY(pass_run(loader, (uint64_t)epoch, &statistics, &seconds));
+        TRY(pass_print(&arguments, epoch, &statistics, seconds));
+        fflush(stdout);
+    }
+    return OK;
+}
