@@ -22,6 +22,7 @@ LIB_SRC   := $(wildcard base/*.c image/*.c prep/*.c index/*.c)
 TRAIN_SRC := $(wildcard train/*.c train/reference/*.c)
 CPU_SRC   := $(wildcard train/cpu/*.c)
 CMD_SRC   := $(wildcard cmd/*.c)
+DEMO_SRC  := $(wildcard demo/*.c)
 REF64_SRC := $(wildcard train/reference/*.c)
 TEST_SRC  := $(wildcard tests/test_*.c)
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
@@ -31,6 +32,7 @@ LIB_OBJ   := $(call objects,$(LIB_SRC))
 TRAIN_OBJ := $(call objects,$(TRAIN_SRC))
 CPU_OBJ   := $(call objects,$(CPU_SRC))
 CMD_OBJ   := $(call objects,$(CMD_SRC))
+DEMO_OBJ  := $(call objects,$(DEMO_SRC))
 # The reference backend once more in double precision: the oracle of the tests.
 REF64_OBJ := $(patsubst %.c,$(BUILD)/obj64/%.o,$(REF64_SRC))
 REF64     := $(if $(REF64_SRC),$(BUILD)/reference_f64.o)
@@ -39,6 +41,7 @@ SUPPORT_OBJ := $(call objects,$(wildcard tests/support/*.c))
 
 LIBRARY := $(if $(LIB_SRC),$(BUILD)/libheadrace.so)
 PROGRAM := $(if $(wildcard cmd/main.c),$(BUILD)/headrace)
+DEMO    := $(if $(DEMO_SRC),$(BUILD)/make-demo)
 
 ifdef T
 TESTS     := $(foreach t,$(T),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_$(t).c)))
@@ -102,7 +105,7 @@ $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 .PHONY: all test check demo lint format fuzz fuzzers install clean help FORCE
 
-all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(MODULES)
+all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(DEMO) $(MODULES)
 ifeq ($(HAVE_ONEDNN),)
 	@echo "headrace-cpu.so is not built (ONEDNN=$(ONEDNN)): to train on the CPU, run scripts/setup.sh"
 endif
@@ -132,6 +135,11 @@ $(BUILD)/headrace: $(CMD_OBJ) $(TRAIN_OBJ) $(LIBRARY)
 	$(call say,LINK)
 	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' $(LIBS)
 
+# Draws the demonstration's archives; tests use it too.
+$(BUILD)/make-demo: $(DEMO_OBJ) $(LIBRARY)
+	$(call say,LINK)
+	$(Q)$(CC) $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN' $(LIBS)
+
 $(BUILD)/headrace-cpu.so: $(CPU_OBJ) $(LIBRARY)
 	$(call say,LINK)
 	$(Q)$(CC) -shared -fopenmp $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $(ONEDNN_LIBS) -lm
@@ -142,6 +150,8 @@ $(BUILD)/reference_f64.o: $(REF64_OBJ)
 	$(Q)$(CC) -r -nostdlib $^ -o $@
 	$(Q)objcopy --redefine-sym reference_backend_module=reference_f64_backend_module $@
 	$(Q)objcopy --keep-global-symbol=reference_f64_backend_module $@
+
+$(BUILD)/tests/test_demo: $(BUILD)/obj/demo/patterns.o
 
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $(REF64) $(LIBRARY)
 	@mkdir -p $(@D)
@@ -181,7 +191,7 @@ demo:
 	@scripts/demo.sh
 
 format:
-	clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd tests tests/*))
+	clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd demo tests tests/*))
 
 lint:
 	@scripts/check_includes.sh

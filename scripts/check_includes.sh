@@ -14,14 +14,15 @@ train           base image index train
 train/reference base train/backend.h train/module.h train/network.h train/reference
 train/cpu       base train/backend.h train/network.h train/cpu
 cmd             base image prep index train cmd
-tests           base image prep index train train/reference train/cpu tests
+demo            base image demo
+tests           base image prep index train train/reference train/cpu demo tests
 '
 
 # Third-party header: the files that may include it (a pattern); tests may include any.
 owners='
 archive.h          ^prep/archive[a-z0-9_]*\.[ch]$
 archive_entry.h    ^prep/archive[a-z0-9_]*\.[ch]$
-matio.h            ^prep/[a-z0-9_]*\.c$
+matio.h            ^(prep|demo)/[a-z0-9_]*\.c$
 jpeglib.h          ^image/jpeg[a-z0-9_]*\.[ch]$
 jerror.h           ^image/jpeg[a-z0-9_]*\.[ch]$
 png.h              ^image/png[a-z0-9_]*\.c$
