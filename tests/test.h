@@ -73,25 +73,31 @@ TEST_HELPER const char *test_folder(void)
     return test_folder_path;
 }
 
-/* A path in the temporary folder. Up to eight results stay valid at a time. */
+/* Holds the results of test_path and test_data_path to the end of the process. */
+static struct arena test_strings;
+
+TEST_HELPER const char *test_join(const char *folder, const char *name)
+{
+    char path[1024];
+    const char *kept = "";
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_true(length > 0 && (size_t)length < sizeof path);
+    assert_ok(arena_copy(&test_strings, path, (size_t)length, &kept));
+    return kept;
+}
+
+/* A path in the temporary folder. */
 TEST_HELPER const char *test_path(const char *name)
 {
-    static char paths[8][512];
-    static unsigned next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", test_folder(), name);
-    return path;
+    return test_join(test_folder(), name);
 }
 
 /* A path in the data folder (HEADRACE_DATA, else ../shared/data). Where it is missing the test is
- * skipped, or fails when HEADRACE_REQUIRE_DATA=1. Up to eight results stay valid at a time. */
+ * skipped, or fails when HEADRACE_REQUIRE_DATA=1. */
 TEST_HELPER const char *test_data_path(const char *name)
 {
-    static char paths[8][512];
-    static unsigned next;
-    char *path = paths[next++ % 8];
     const char *folder = getenv("HEADRACE_DATA");
-    snprintf(path, sizeof paths[0], "%s/%s", folder ? folder : "../shared/data", name);
+    const char *path = test_join(folder ? folder : "../shared/data", name);
     if (path_exists(path))
         return path;
     const char *required = getenv("HEADRACE_REQUIRE_DATA");
