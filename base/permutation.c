@@ -4,9 +4,12 @@
 
 #include "base/random.h"
 
+/* With fewer bits in a half, six rounds do not make all orders equally likely. */
+static const unsigned least_half_bits = 4;
+
 struct permutation permutation_make(uint64_t count, uint64_t seed, uint64_t stream)
 {
-    struct permutation permutation = {.count = count, .half_bits = 1};
+    struct permutation permutation = {.count = count, .half_bits = least_half_bits};
     while (permutation.half_bits < 32 && count > (uint64_t)1 << (2 * permutation.half_bits))
         permutation.half_bits++;
 
