@@ -1,0 +1,73 @@
+#include "train/evaluate.h"
+
+#include "base/memory.h"
+#include "base/progress.h"
+#include "base/stop.h"
+
+struct status evaluate_label_map(const struct class_table *set, const struct class_table *model,
+                                 int32_t **ret_map)
+{
+    CLEANUP(memory_free) int32_t *map = NULL;
+    *ret_map = NULL;
+    if (class_table_hash(set) == class_table_hash(model))
+        return OK;
+    TRY(memory_alloc(class_table_count(set), sizeof *map, &map));
+    for (size_t i = 0; i < class_table_count(set); i++) {
+        const char *wnid = class_table_at(set, i)->wnid;
+        int64_t label = class_table_find(model, wnid);
+        if (label < 0)
+            FAIL(STATUS_FAILED,
+                 "class %s is not among the %zu that the model was trained on (hash %016llx, the "
+                 "set's %016llx): give a set with the model's classes or some of them",
+                 wnid, class_table_count(model), (unsigned long long)class_table_hash(model),
+                 (unsigned long long)class_table_hash(set));
+        map[i] = (int32_t)label;
+    }
+    *ret_map = MOVE(map);
+    return OK;
+}
+
+/* Adds the metrics of the steps since the last call; `line` gets the last one's. */
+static struct status metrics_take(const struct model *model, struct plan *plan, struct line *line)
+{
+    struct step_metrics metrics[64];
+    size_t count = ARRAY_LENGTH(metrics);
+    while (count == ARRAY_LENGTH(metrics)) {
+        TRY(model->ops->plan_metrics(plan, metrics, ARRAY_LENGTH(metrics), &count));
+        for (size_t i = 0; i < count; i++) {
+            sums_add(&line->mean, &metrics[i]);
+            line->last = (struct metric_sums){0};
+            sums_add(&line->last, &metrics[i]);
+        }
+    }
+    return OK;
+}
+
+struct status evaluate_run(const struct model *model, struct plan *plan, struct feed *feed,
+                           struct run_log *log, uint64_t print_freq, struct metric_sums *ret_sums)
+{
+    struct line line = {.steps = feed_steps(feed)};
+    struct step_input input;
+    bool done;
+    double started_s = clock_seconds(), last_s = started_s;
+    TRY(feed_start(feed, 0, 0));
+    TRY(feed_next(feed, &input, &done));
+    for (; !done; line.step++) {
+        TRY(stop_check());
+        TRY(model->ops->plan_forward(plan, &input));
+        bool print = line.step % print_freq == 0;
+        if (print || line.step % 512 == 511)
+            TRY(metrics_take(model, plan, &line));
+        double now_s = clock_seconds();
+        meter_add(&line.time, now_s - last_s);
+        last_s = now_s;
+        if (print)
+            TRY(run_log_test(log, &line));
+        run_log_bar(log, "evaluation", line.step + 1, line.steps,
+                    (double)line.mean.count / (now_s - started_s));
+        TRY(feed_next(feed, &input, &done));
+    }
+    TRY(metrics_take(model, plan, &line));
+    *ret_sums = line.mean;
+    return OK;
+}

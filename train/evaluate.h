@@ -1,0 +1,24 @@
+#ifndef HEADRACE_TRAIN_EVALUATE_H
+#define HEADRACE_TRAIN_EVALUATE_H
+
+/* Accuracy on a set, each image counted exactly once whatever the batch size. */
+
+#include "base/status.h"
+#include "image/class_table.h"
+#include "train/feed.h"
+#include "train/model.h"
+#include "train/run_log.h"
+
+/* For each class of a set the label that a model gives it: classes are matched by WNID, so a set
+ * may hold some of the model's classes only. *ret_map is heap memory (memory_free), or NULL when
+ * both tables are the same. Fails with STATUS_FAILED, naming a class that the model does not know.
+ */
+struct status evaluate_label_map(const struct class_table *set, const struct class_table *model,
+                                 int32_t **ret_map);
+
+/* Runs an EVAL plan over the feed and prints a line every `print_freq` steps. Fails with
+ * STATUS_STOPPED when a stop was asked for. */
+struct status evaluate_run(const struct model *model, struct plan *plan, struct feed *feed,
+                           struct run_log *log, uint64_t print_freq, struct metric_sums *ret_sums);
+
+#endif

@@ -1,0 +1,87 @@
+#include "train/model.h"
+
+#include "base/memory.h"
+#include "base/pool.h"
+#include "train/module.h"
+
+struct status model_open(const struct network *network, const char *device,
+                         const struct backend_config *config, struct model **ret_model)
+{
+    CLEANUP(model_close) struct model *model = NULL;
+    const struct backend_module *module;
+    TRY(module_find(device, &module));
+    TRY(memory_alloc(1, sizeof *model, &model));
+    model->network = network;
+    model->ops = module->ops;
+    model->backend_name = module->name;
+    model->threads = config->threads ? config->threads : cores_available();
+    struct backend_config whole = *config;
+    whole.threads = model->threads;
+    TRY(module->ops->open(&whole, &model->backend));
+    TRY(module->ops->store_open(model->backend, network, &model->store));
+    *ret_model = MOVE(model);
+    return OK;
+}
+
+void model_close(struct model *model)
+{
+    if (!model)
+        return;
+    if (model->store)
+        model->ops->store_close(model->store);
+    if (model->backend)
+        model->ops->close(model->backend);
+    memory_free(model);
+}
+
+static uint64_t largest_param(const struct network *network)
+{
+    uint64_t largest = 0;
+    for (size_t i = 0; i < network->param_count; i++)
+        if (network->params[i].count > largest)
+            largest = network->params[i].count;
+    return largest;
+}
+
+static struct status param_write(struct model *model, enum param_role role, size_t param,
+                                 const float *values, double *scratch)
+{
+    for (uint64_t i = 0; i < model->network->params[param].count; i++)
+        scratch[i] = values[i];
+    return model->ops->store_write(model->store, role, param, scratch);
+}
+
+static struct status param_read(struct model *model, enum param_role role, size_t param,
+                                float *values, double *scratch)
+{
+    TRY(model->ops->store_read(model->store, role, param, scratch));
+    for (uint64_t i = 0; i < model->network->params[param].count; i++)
+        values[i] = (float)scratch[i];
+    return OK;
+}
+
+struct status model_write(struct model *model, const struct weights *weights, bool momentum)
+{
+    CLEANUP(memory_free) double *scratch = NULL;
+    TRY(memory_alloc(largest_param(model->network), sizeof *scratch, &scratch));
+    for (size_t i = 0; i < model->network->param_count; i++) {
+        if (weights->values[i])
+            TRY(param_write(model, ROLE_VALUE, i, weights->values[i], scratch));
+        if (momentum && weights->momentum[i])
+            TRY(param_write(model, ROLE_MOMENTUM, i, weights->momentum[i], scratch));
+    }
+    return OK;
+}
+
+struct status model_read(struct model *model, struct weights *weights, bool momentum)
+{
+    CLEANUP(memory_free) double *scratch = NULL;
+    TRY(memory_alloc(largest_param(model->network), sizeof *scratch, &scratch));
+    for (size_t i = 0; i < model->network->param_count; i++) {
+        if (weights->values[i])
+            TRY(param_read(model, ROLE_VALUE, i, weights->values[i], scratch));
+        if (momentum && weights->momentum[i])
+            TRY(param_read(model, ROLE_MOMENTUM, i, weights->momentum[i], scratch));
+    }
+    return OK;
+}
