@@ -138,6 +138,7 @@ static void stage_header(struct jpeg_reader *reader)
 
 static struct status read_header(struct jpeg_reader *reader, const void *bytes, size_t length)
 {
+    jpeg_abort_decompress(&reader->cinfo); /* an image before may have failed halfway */
     reader->bytes = bytes;
     reader->length = length;
     reader->errors.warnings = 0;
