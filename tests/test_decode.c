@@ -305,6 +305,19 @@ static void stray_bytes_are_counted(void **state)
     assert_int_equal(warnings, 2);
 }
 
+/* libjpeg's state remembers tables: an image must not be decoded with those of the one before. */
+static void tables_are_each_images_own(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(picture_done) struct picture picture = {0};
+    assert_ok(jpeg_make(&kinds[0], 1, 40, 30, &bytes));
+    assert_ok(decoder_decode(decoder, bytes.data, bytes.length, NULL, &picture, NULL));
+    size_t table = find_marker(&bytes, 0xdb);
+    bytes.data[table + 1] = 0xfe; /* a comment */
+    decode_fails(bytes.data, bytes.length, STATUS_CORRUPT, "Quantization table");
+}
+
 static void endless_scans_are_refused(void **state)
 {
     (void)state;
@@ -405,6 +418,7 @@ int main(void)
         cmocka_unit_test(cut_files_are_refused),
         cmocka_unit_test(what_libjpeg_cannot_is_said),
         cmocka_unit_test(stray_bytes_are_counted),
+        cmocka_unit_test(tables_are_each_images_own),
         cmocka_unit_test(endless_scans_are_refused),
         cmocka_unit_test(pictures_come_back),
         cmocka_unit_test(regions_of_real_images),
