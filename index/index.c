@@ -154,6 +154,20 @@ static struct status in_section(const struct index *index, enum index_section ki
     return status_context(status, "'%s': section %s", index->path, section_name(kind));
 }
 
+struct status index_recognise(const char *path, bool *ret_is_index)
+{
+    CLEANUP(fd_close) int fd = -1;
+    uint64_t size_bytes;
+    char magic[8] = {0};
+    TRY(file_open_read(path, &fd));
+    TRY(file_size(fd, path, &size_bytes));
+    if (size_bytes >= sizeof magic)
+        TRY(file_read_at(fd, path, magic, sizeof magic, 0));
+    *ret_is_index =
+        memcmp(magic, INDEX_MAGIC, 8) == 0 || memcmp(magic, PACKED_HEADER_MAGIC, 8) == 0;
+    return OK;
+}
+
 struct status index_open(const char *path, struct index **ret_index)
 {
     CLEANUP(index_close) struct index *index = NULL;

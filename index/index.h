@@ -16,6 +16,9 @@
 
 struct index;
 
+/* Whether a file begins as an index or a packed shard does. */
+struct status index_recognise(const char *path, bool *ret_is_index);
+
 /* Opens the index at `path` and maps it. O(1) in the number of records: header and section
  * directory are checked; columns are checked, 64 KiB at a time, when they are first touched. On
  * success *ret_index is owned by the caller (index_close). Fails with STATUS_CORRUPT, naming the

@@ -14,6 +14,7 @@
 struct encoder {
     struct file_writer *writer;
     uint64_t base;           /* where the index begins in the file */
+    struct buffer pending;   /* bytes that are not in the file yet */
     struct buffer directory; /* entries of the sections so far */
     struct buffer chunk;     /* content of the section that is not written yet */
     struct buffer crcs;      /* of the section's chunks so far */
@@ -22,24 +23,45 @@ struct encoder {
 
 static void encoder_done(struct encoder *encoder)
 {
+    buffer_done(&encoder->pending);
     buffer_done(&encoder->directory);
     buffer_done(&encoder->chunk);
     buffer_done(&encoder->crcs);
 }
 CLEANUP_VALUE(encoder_done, struct encoder)
 
-static struct status align(struct encoder *encoder)
+/* From the index's first byte. */
+static uint64_t encoder_position(const struct encoder *encoder)
+{
+    return file_writer_position(encoder->writer) + encoder->pending.length - encoder->base;
+}
+
+static struct status encoder_flush(struct encoder *encoder)
+{
+    TRY(file_writer_write(encoder->writer, encoder->pending.data, encoder->pending.length));
+    encoder->pending.length = 0;
+    return OK;
+}
+
+static struct status encoder_write(struct encoder *encoder, const void *bytes, size_t length)
+{
+    const size_t write_bytes = (size_t)1 << 20;
+    TRY(buffer_append(&encoder->pending, bytes, length));
+    return encoder->pending.length >= write_bytes ? encoder_flush(encoder) : OK;
+}
+
+static struct status encoder_align(struct encoder *encoder)
 {
     static const uint8_t zeros[INDEX_ALIGNMENT];
-    uint64_t position = file_writer_position(encoder->writer);
-    return file_writer_write(encoder->writer, zeros, index_align(position) - position);
+    uint64_t position = encoder_position(encoder);
+    return encoder_write(encoder, zeros, index_align(position) - position);
 }
 
 static struct status chunk_flush(struct encoder *encoder)
 {
     struct buffer *chunk = &encoder->chunk;
     TRY(buffer_append_le32(&encoder->crcs, crc32c_update(0, chunk->data, chunk->length)));
-    TRY(file_writer_write(encoder->writer, chunk->data, chunk->length));
+    TRY(encoder_write(encoder, chunk->data, chunk->length));
     chunk->length = 0;
     return OK;
 }
@@ -76,7 +98,7 @@ static struct status section_append_le64(struct encoder *encoder, uint64_t value
 
 static void section_start(struct encoder *encoder)
 {
-    encoder->section_begin = file_writer_position(encoder->writer) - encoder->base;
+    encoder->section_begin = encoder_position(encoder);
     encoder->section_bytes = 0;
     encoder->crcs.length = 0;
 }
@@ -85,9 +107,9 @@ static struct status section_finish(struct encoder *encoder, enum index_section 
 {
     if (encoder->chunk.length > 0)
         TRY(chunk_flush(encoder));
-    TRY(align(encoder));
-    TRY(file_writer_write(encoder->writer, encoder->crcs.data, encoder->crcs.length));
-    TRY(align(encoder));
+    TRY(encoder_align(encoder));
+    TRY(encoder_write(encoder, encoder->crcs.data, encoder->crcs.length));
+    TRY(encoder_align(encoder));
 
     struct buffer *directory = &encoder->directory;
     size_t entry_end = directory->length + INDEX_ENTRY_BYTES;
@@ -207,20 +229,19 @@ static struct status names_encode(struct encoder *encoder, const struct index_co
 static struct status head_write(struct encoder *encoder, const struct index_contents *contents)
 {
     const struct buffer *directory = &encoder->directory;
-    uint8_t header[INDEX_HEADER_BYTES] = {0};
-    memcpy(header, INDEX_MAGIC, 8);
-    store_le32(header + 8, INDEX_VERSION);
-    store_le32(header + 12, (uint32_t)(directory->length / INDEX_ENTRY_BYTES));
-    store_le64(header + 16, file_writer_position(encoder->writer) - encoder->base);
-    store_le64(header + 24, contents->item_count);
-    store_le32(header + 32, (uint32_t)class_table_count(contents->classes));
-    store_le32(header + 36, (uint32_t)contents->shard_count);
-    store_le64(header + 40, class_table_hash(contents->classes));
-    store_le32(header + INDEX_HEADER_CRCS, crc32c_update(0, directory->data, directory->length));
-    store_le32(header + INDEX_HEADER_CRCS + 4, crc32c_update(0, header, INDEX_HEADER_CRCS + 4));
-    TRY(file_writer_write_at(encoder->writer, header, sizeof header, encoder->base));
-    return file_writer_write_at(encoder->writer, directory->data, directory->length,
-                                encoder->base + sizeof header);
+    uint8_t head[INDEX_HEADER_BYTES + (SECTION_END - 1) * INDEX_ENTRY_BYTES] = {0};
+    memcpy(head, INDEX_MAGIC, 8);
+    store_le32(head + 8, INDEX_VERSION);
+    store_le32(head + 12, (uint32_t)(directory->length / INDEX_ENTRY_BYTES));
+    store_le64(head + 16, encoder_position(encoder));
+    store_le64(head + 24, contents->item_count);
+    store_le32(head + 32, (uint32_t)class_table_count(contents->classes));
+    store_le32(head + 36, (uint32_t)contents->shard_count);
+    store_le64(head + 40, class_table_hash(contents->classes));
+    store_le32(head + INDEX_HEADER_CRCS, crc32c_update(0, directory->data, directory->length));
+    store_le32(head + INDEX_HEADER_CRCS + 4, crc32c_update(0, head, INDEX_HEADER_CRCS + 4));
+    memcpy(head + INDEX_HEADER_BYTES, directory->data, directory->length);
+    return file_writer_write_at(encoder->writer, head, sizeof head, encoder->base);
 }
 
 struct status index_encode(const struct index_contents *contents, struct file_writer *writer)
@@ -229,58 +250,52 @@ struct status index_encode(const struct index_contents *contents, struct file_wr
     struct encoder encoder = {.writer = writer, .base = file_writer_position(writer)};
     assert(encoder.base % INDEX_ALIGNMENT == 0);
     static const uint8_t head[INDEX_HEADER_BYTES + (SECTION_END - 1) * INDEX_ENTRY_BYTES];
-    TRY(file_writer_write(writer, head, sizeof head));
+    TRY(encoder_write(&encoder, head, sizeof head));
     TRY(shards_encode(&encoder, contents));
     TRY(classes_encode(&encoder, contents->classes));
     TRY(provenance_encode(&encoder, contents->provenance));
     TRY(columns_encode(&encoder, contents));
     TRY(names_encode(&encoder, contents));
+    TRY(encoder_flush(&encoder));
     return head_write(&encoder, contents);
 }
 
 /* Copies of shards (into zeroed memory) with their paths as seen from the index. */
-static struct status shards_relate(const struct source *source, const char *folder,
+static struct status shards_relate(const struct index_contents *contents, const char *folder,
                                    struct source_shard *shards)
 {
-    for (size_t i = 0; i < source->shard_count; i++) {
-        shards[i] = source->shards[i];
+    for (size_t i = 0; i < contents->shard_count; i++) {
+        shards[i] = contents->shards[i];
         shards[i].path = NULL;
-        TRY(path_relative(source->shards[i].path, folder, &shards[i].path));
+        TRY(path_relative(contents->shards[i].path, folder, &shards[i].path));
     }
     return OK;
 }
 
-static struct status prepare_related(const struct source *source, const char *provenance,
-                                     const struct source_shard *shards, const char *path,
-                                     struct file_writer **ret_writer)
+static struct status encode_prepare(const struct index_contents *contents, const char *path,
+                                    struct file_writer **ret_writer)
 {
     CLEANUP(file_writer_free) struct file_writer *writer = NULL;
-    const struct index_contents contents = {
-        .classes = source->classes,
-        .shards = shards,
-        .shard_count = source->shard_count,
-        .items = source->items,
-        .item_count = source->item_count,
-        .provenance = provenance,
-    };
     TRY(file_writer_open(path, &writer));
-    TRY(index_encode(&contents, writer));
+    TRY(index_encode(contents, writer));
     TRY(file_writer_prepare(writer));
     *ret_writer = MOVE(writer);
     return OK;
 }
 
-struct status index_prepare(const struct source *source, const char *provenance, const char *path,
+struct status index_prepare(const struct index_contents *contents, const char *path,
                             struct file_writer **ret_writer)
 {
     CLEANUP(memory_free) char *folder = NULL;
     CLEANUP(memory_free) struct source_shard *shards = NULL;
+    struct index_contents related = *contents;
     TRY(path_folder(path, &folder));
-    TRY(memory_alloc(source->shard_count, sizeof *shards, &shards));
-    struct status status = shards_relate(source, folder, shards);
+    TRY(memory_alloc(contents->shard_count, sizeof *shards, &shards));
+    related.shards = shards;
+    struct status status = shards_relate(contents, folder, shards);
     if (status.code == STATUS_DONE)
-        status = prepare_related(source, provenance, shards, path, ret_writer);
-    for (size_t i = 0; i < source->shard_count; i++)
+        status = encode_prepare(&related, path, ret_writer);
+    for (size_t i = 0; i < contents->shard_count; i++)
         memory_free(shards[i].path);
     return status;
 }
@@ -288,6 +303,29 @@ struct status index_prepare(const struct source *source, const char *provenance,
 struct status index_write(const struct source *source, const char *provenance, const char *path)
 {
     CLEANUP(file_writer_free) struct file_writer *writer = NULL;
-    TRY(index_prepare(source, provenance, path, &writer));
+    const struct index_contents contents = {
+        .classes = source->classes,
+        .shards = source->shards,
+        .shard_count = source->shard_count,
+        .items = source->items,
+        .item_count = source->item_count,
+        .provenance = provenance,
+    };
+    TRY(index_prepare(&contents, path, &writer));
     return file_writer_publish(writer);
+}
+
+uint64_t index_estimate_bytes(const struct class_table *classes, uint64_t record_count,
+                              uint64_t names_bytes)
+{
+    uint64_t bytes = INDEX_HEADER_BYTES + 4096; /* directory, provenance, padding */
+    for (size_t i = 0; i < class_table_count(classes); i++) {
+        const struct class_entry *entry = class_table_at(classes, i);
+        bytes += INDEX_CLASS_ENTRY_BYTES + strlen(entry->wnid) + strlen(entry->words);
+    }
+    uint64_t record_bytes = sizeof(uint64_t) + 1; /* the name's offset and its end */
+    for (size_t i = 0; i < SECTION_END; i++)
+        record_bytes += index_column_bytes[i];
+    bytes += record_count * record_bytes + names_bytes;
+    return bytes + 4 * index_chunks(bytes);
 }

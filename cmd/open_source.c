@@ -1,0 +1,164 @@
+#include "cmd/open_source.h"
+
+#include "base/file.h"
+#include "image/folder_source.h"
+#include "index/index_source.h"
+#include "prep/archive_listing.h"
+#include "prep/archive_source.h"
+
+/* The places of two parts below one folder. */
+struct parts {
+    char *train, *val;
+    bool are_folders;
+};
+
+static void parts_done(struct parts *parts)
+{
+    memory_free(parts->train);
+    memory_free(parts->val);
+}
+CLEANUP_VALUE(parts_done, struct parts)
+
+/* Looks for PATH/TRAIN and PATH/VAL. */
+static struct status parts_find_named(const char *path, const char *train, const char *val,
+                                      struct parts *parts, bool *ret_found)
+{
+    parts_done(parts);
+    *parts = (struct parts){0};
+    TRY(path_join(path, train, &parts->train));
+    TRY(path_join(path, val, &parts->val));
+    parts->are_folders = path_is_folder(parts->train) && path_is_folder(parts->val);
+    *ret_found =
+        parts->are_folders || (path_exists(parts->train) && path_exists(parts->val) &&
+                               !path_is_folder(parts->train) && !path_is_folder(parts->val));
+    return OK;
+}
+
+static struct status parts_find(const char *path, struct parts *parts, bool *ret_found)
+{
+    TRY(parts_find_named(path, "train", "val", parts, ret_found));
+    if (*ret_found && parts->are_folders)
+        return OK;
+    return parts_find_named(path, "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar", parts,
+                            ret_found);
+}
+
+/* The devkit that was named, or the one that lies in a folder, or none. */
+static struct status devkit_find(const char *named, const char *folder, struct devkit **ret_devkit)
+{
+    if (named)
+        return devkit_open(named, ret_devkit);
+    struct status status = devkit_open(folder, ret_devkit);
+    if (status.code != STATUS_NOT_FOUND)
+        return status;
+    status_clear(&status);
+    return OK;
+}
+
+static struct status archive_layout_at(const char *path, enum archive_layout *ret_layout)
+{
+    CLEANUP(archive_file_close) struct archive_file *file = NULL;
+    TRY(archive_file_open(path, &file));
+    return archive_layout_find(file, ret_layout);
+}
+
+static struct status archive_open(const struct source_request *request, struct source **ret_source)
+{
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    CLEANUP(memory_free) char *folder = NULL;
+    enum archive_layout layout;
+    TRY(path_folder(request->path, &folder));
+    TRY(archive_layout_at(request->path, &layout));
+    if (request->devkit || layout == LAYOUT_VAL)
+        TRY(devkit_find(request->devkit, folder, &devkit));
+    return archive_source_open(request->path, devkit, request->prefix, request->threads,
+                               ret_source);
+}
+
+static struct status folder_open(const struct source_request *request, struct source **ret_source)
+{
+    CLEANUP(parts_done) struct parts parts = {0};
+    bool has_parts;
+    TRY(parts_find(request->path, &parts, &has_parts));
+    if (has_parts)
+        FAIL(STATUS_USAGE,
+             "'%s' holds a training and a validation part; name one of them (%s), or give a folder "
+             "for both, with a slash at its end: -o DIR/",
+             request->path, parts.train);
+    return folder_source_open(request->path, NULL, request->threads, ret_source);
+}
+
+static struct status index_file_open(const char *path, struct source **ret_source)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    TRY(index_open(path, &index));
+    return index_source_open(index, ret_source);
+}
+
+struct status source_open_any(const struct source_request *request, struct source **ret_source)
+{
+    if (path_is_folder(request->path))
+        return folder_open(request, ret_source);
+    bool is_index;
+    TRY(index_recognise(request->path, &is_index));
+    if (is_index)
+        return index_file_open(request->path, ret_source);
+    return archive_open(request, ret_source);
+}
+
+static struct status folders_open_pair(const struct parts *parts, unsigned threads,
+                                       struct source **ret_train, struct source **ret_val)
+{
+    CLEANUP(source_free) struct source *train = NULL;
+    TRY(folder_source_open(parts->train, NULL, threads, &train));
+    TRY(folder_source_open(parts->val, train->classes, threads, ret_val));
+    *ret_train = MOVE(train);
+    return OK;
+}
+
+static struct status archives_open_pair(const struct source_request *request,
+                                        const struct parts *parts, struct source **ret_train,
+                                        struct source **ret_val)
+{
+    CLEANUP(source_free) struct source *train = NULL;
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    TRY(devkit_find(request->devkit, request->path, &devkit));
+    TRY(archive_source_open(parts->train, devkit, NULL, request->threads, &train));
+    TRY(archive_source_open(parts->val, devkit, NULL, request->threads, ret_val));
+    *ret_train = MOVE(train);
+    return OK;
+}
+
+/* One archive with class folders below train/ and val/. */
+static struct status prefixes_open_pair(const char *path, struct source **ret_train,
+                                        struct source **ret_val)
+{
+    CLEANUP(archive_file_close) struct archive_file *file = NULL;
+    CLEANUP(source_free) struct source *train = NULL;
+    TRY(archive_file_open(path, &file));
+    TRY(archive_file_check_ranges(file));
+    TRY(tar_source_open(file, "train", NULL, &train));
+    TRY(tar_source_open(file, "val", train->classes, ret_val));
+    *ret_train = MOVE(train);
+    return OK;
+}
+
+struct status source_open_pair(const struct source_request *request, struct source **ret_train,
+                               struct source **ret_val)
+{
+    CLEANUP(parts_done) struct parts parts = {0};
+    bool has_parts;
+    if (!path_is_folder(request->path))
+        return status_context(prefixes_open_pair(request->path, ret_train, ret_val),
+                              "a training and a validation part were expected, since the output is "
+                              "a folder");
+    TRY(parts_find(request->path, &parts, &has_parts));
+    if (!has_parts)
+        FAIL(STATUS_USAGE,
+             "'%s' has neither folders train/ and val/ nor the archives ILSVRC2012_img_train.tar "
+             "and ILSVRC2012_img_val.tar; to pack one set, give -o NAME.idx",
+             request->path);
+    if (parts.are_folders)
+        return folders_open_pair(&parts, request->threads, ret_train, ret_val);
+    return archives_open_pair(request, &parts, ret_train, ret_val);
+}

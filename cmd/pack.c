@@ -1,0 +1,225 @@
+/* headrace pack: an index, and shards unless in place, from images wherever they are. */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/progress.h"
+#include "cmd/command.h"
+#include "cmd/open_source.h"
+#include "index/pack.h"
+
+static const char *const encoding_names[] = {"jpeg", NULL};
+static const char *const on_error_names[] = {"fail", "skip", "keep", NULL};
+
+struct pack_arguments {
+    const char *out, *devkit, *prefix;
+    int encoding, on_error;
+    bool in_place, crc, decode, dry_run, force, json;
+    uint64_t shard_size;
+    int64_t jobs;
+};
+
+#define FIELD(name) offsetof(struct pack_arguments, name)
+static const struct option pack_options[] = {
+    {"out", 'o', OPT_STRING, FIELD(out), .value = "NAME.idx|DIR/", .required = true,
+     .help = "the index to write; a folder: train.idx and val.idx in it"},
+    {"encoding", 0, OPT_ENUM, FIELD(encoding), .names = encoding_names,
+     .help = "how records are stored: jpeg keeps the files' own bytes (default %d)"},
+    {"in-place", 0, OPT_FLAG, FIELD(in_place),
+     .help = "copy nothing: the index points into the archive or folder, whose headers alone are "
+             "read"},
+    {"crc", 0, OPT_FLAG, FIELD(crc),
+     .help = "with --in-place: read all images for their CRCs and sizes"},
+    {"devkit", 0, OPT_STRING, FIELD(devkit), .value = "PATH",
+     .help = "devkit, archive or folder, that says the classes of validation images"},
+    {"prefix", 0, OPT_STRING, FIELD(prefix), .value = "PREFIX",
+     .help = "take the class folders below PREFIX of an archive"},
+    {"decode", 0, OPT_FLAG, FIELD(decode),
+     .help = "decode every image in full, to find the damaged ones"},
+    {"on-error", 0, OPT_ENUM, FIELD(on_error), .names = on_error_names,
+     .help = "images that cannot be read: end, leave them out, or pack them as they are "
+             "(default %d)"},
+    {"shard-size", 0, OPT_SIZE, FIELD(shard_size), .min = 65536, .max = 1e15, .value = "BYTES",
+     .help = "bytes of images in a shard (default %d)"},
+    {"dry-run", 'n', OPT_FLAG, FIELD(dry_run), .help = "say what would be written, write nothing"},
+    {"force", 'f', OPT_FLAG, FIELD(force), .help = "replace an index that holds something else"},
+    COMMAND_JOBS(jobs),
+    {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object for each index"},
+    {0},
+};
+
+static const struct option_usage pack_usage = {
+    .command = "pack",
+    .positionals = "SRC",
+    .min_positionals = 1,
+    .max_positionals = 1,
+    .summary = "Makes an index of images, and shards that hold them.",
+    .details = "SRC is the training archive, the validation archive, an archive of class folders, "
+               "a folder "
+               "of class folders, an index, or a folder that has a training and a validation part. "
+               "The same "
+               "images give the same bytes, whatever SRC was and however many threads work.",
+    .example = "headrace pack ILSVRC2012_img_train.tar -o train.idx\n"
+               "headrace pack ILSVRC2012_img_val.tar --devkit ILSVRC2012_devkit_t12.tar.gz -o "
+               "val.idx\n"
+               "headrace pack data/ --in-place -o data/",
+};
+
+static void plan_note(const struct source *source, const char *path,
+                      const struct pack_prediction *prediction)
+{
+    char from[16], index[16], shards[16];
+    format_bytes(prediction->source_bytes, from);
+    format_bytes(prediction->index_bytes, index);
+    format_bytes(prediction->shard_bytes, shards);
+    if (source->ignored > 0)
+        log_note("%" PRIu64 " files and folders that are no images in class folders are ignored",
+                 source->ignored);
+    if (prediction->shards == 0)
+        log_note("%s: %" PRIu64 " images (%s) stay where they are; the index takes about %s", path,
+                 prediction->images, from, index);
+    else
+        log_note("%s: %" PRIu64 " images (%s) make %" PRIu64
+                 " shard%s of %s in all; the index takes about %s",
+                 path, prediction->images, from, prediction->shards,
+                 prediction->shards == 1 ? "" : "s", shards, index);
+}
+
+static void problems_warn(const struct pack_report *report, enum pack_on_error on_error)
+{
+    const size_t most = 20;
+    for (size_t i = 0; i < report->problem_count && i < most; i++)
+        log_warning("%s %s: %s", on_error == PACK_SKIP ? "left out" : "kept",
+                    report->problems[i].record, report->problems[i].reason);
+    if (report->problem_count > most)
+        log_warning("… and %zu more", report->problem_count - most);
+    if (report->png_count > 0)
+        log_note("%" PRIu64 " of the images are PNG files", report->png_count);
+}
+
+static struct status report_print_json(const char *path, const struct source *source,
+                                       const struct pack_report *report,
+                                       const struct pack_arguments *arguments)
+{
+    CLEANUP(json_free) struct json *object = json_object_new();
+    struct json *problems = json_array_new();
+    json_set_integer(object, "version", 1);
+    json_set_string(object, "index", path);
+    json_set_integer(object, "images", (int64_t)report->images);
+    json_set_integer(object, "classes", (int64_t)class_table_count(source->classes));
+    json_set_integer(object, "image_bytes", (int64_t)report->image_bytes);
+    json_set_integer(object, "shards", (int64_t)report->shards);
+    json_set_integer(object, "shard_bytes", (int64_t)report->written_bytes);
+    json_set_integer(object, "ignored", (int64_t)source->ignored);
+    json_set_integer(object, "png", (int64_t)report->png_count);
+    json_set_string(object, "on_error", on_error_names[arguments->on_error]);
+    for (size_t i = 0; i < report->problem_count; i++) {
+        struct json *problem = json_object_new();
+        json_set_string(problem, "record", report->problems[i].record);
+        json_set_string(problem, "reason", report->problems[i].reason);
+        json_append(problems, problem);
+    }
+    json_set(object, "problems", problems);
+    return command_print_json(object);
+}
+
+static struct status report_print(const char *path, const struct source *source,
+                                  const struct pack_report *report,
+                                  const struct pack_arguments *arguments)
+{
+    char bytes[16];
+    problems_warn(report, (enum pack_on_error)arguments->on_error);
+    if (arguments->json)
+        return report_print_json(path, source, report, arguments);
+    printf("%s: %" PRIu64 " images in %zu classes, %s%s\n", path, report->images,
+           class_table_count(source->classes),
+           format_bytes(arguments->in_place ? report->image_bytes : report->written_bytes, bytes),
+           arguments->in_place ? ", in place" : "");
+    return OK;
+}
+
+/* Whether an index is there already and complete. One that holds something else is refused. */
+static struct status output_check(const struct source *source, const char *path,
+                                  const struct pack_options *options, bool *ret_done)
+{
+    *ret_done = false;
+    if (!path_exists(path))
+        return OK;
+    if (!pack_is_done(source, path, options))
+        FAIL(STATUS_FAILED,
+             "'%s' exists and is not what packing this would make; give --force to replace it, or "
+             "another name",
+             path);
+    *ret_done = true;
+    log_note("%s is complete already; nothing to do (--force packs again)", path);
+    return OK;
+}
+
+static struct status pack_one(const struct source *source, const char *path,
+                              const struct pack_arguments *arguments)
+{
+    CLEANUP(pack_report_done) struct pack_report report = {0};
+    struct pack_prediction prediction;
+    const struct pack_options options = {
+        .in_place = arguments->in_place,
+        .crc = arguments->crc,
+        .decode = arguments->decode,
+        .on_error = (enum pack_on_error)arguments->on_error,
+        .shard_bytes = arguments->shard_size,
+        .threads = command_threads(arguments->jobs),
+    };
+    bool is_done = false;
+    if (!arguments->force)
+        TRY(output_check(source, path, &options, &is_done));
+    pack_predict(source, &options, &prediction);
+    if (is_done)
+        return OK;
+    plan_note(source, path, &prediction);
+    if (arguments->dry_run)
+        return OK;
+    TRY(pack_run(source, path, &options, &report));
+    return report_print(path, source, &report, arguments);
+}
+
+static struct status pack_pair(const struct source_request *request,
+                               const struct pack_arguments *arguments)
+{
+    CLEANUP(source_free) struct source *train = NULL;
+    CLEANUP(source_free) struct source *val = NULL;
+    CLEANUP(memory_free) char *train_path = NULL;
+    CLEANUP(memory_free) char *val_path = NULL;
+    TRY(source_open_pair(request, &train, &val));
+    if (!arguments->dry_run)
+        TRY(folder_create(arguments->out));
+    TRY(path_join(arguments->out, "train.idx", &train_path));
+    TRY(path_join(arguments->out, "val.idx", &val_path));
+    TRY(pack_one(train, train_path, arguments));
+    return pack_one(val, val_path, arguments);
+}
+
+struct status cmd_pack(int argc, char **argv)
+{
+    CLEANUP(source_free) struct source *source = NULL;
+    struct option_parse parse;
+    struct pack_arguments arguments = {.shard_size = PACK_SHARD_BYTES};
+    TRY(command_parse(&pack_usage, pack_options, argc, argv, &arguments, &parse));
+    if (parse.help)
+        return OK;
+    if (arguments.crc && !arguments.in_place)
+        FAIL(STATUS_USAGE, "--crc goes with --in-place: packed records always have their CRCs");
+    const struct source_request request = {
+        .path = parse.positionals[0],
+        .devkit = arguments.devkit,
+        .prefix = arguments.prefix,
+        .threads = command_threads(arguments.jobs),
+    };
+    size_t length = strlen(arguments.out);
+    if (path_is_folder(arguments.out) || (length > 0 && arguments.out[length - 1] == '/'))
+        return pack_pair(&request, &arguments);
+    TRY(source_open_any(&request, &source));
+    return pack_one(source, arguments.out, &arguments);
+}

@@ -1,0 +1,70 @@
+#ifndef HEADRACE_INDEX_PACK_H
+#define HEADRACE_INDEX_PACK_H
+
+/* Making an index of a source: with shards of our own, or in place, over the files that the source
+ * has. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/scope.h"
+#include "base/status.h"
+#include "image/source.h"
+
+/* What to do about an image that cannot be probed (or decoded, if that was asked for). */
+enum pack_on_error {
+    PACK_FAIL = 0,
+    PACK_SKIP, /* it is left out, and named in report and provenance */
+    PACK_KEEP, /* it is packed as it is, its size unknown, and named in the report */
+};
+
+struct pack_options {
+    bool in_place; /* the source's own files are the shards: nothing is copied */
+    bool crc;      /* in place: read all images for their CRCs and sizes, else nothing is read */
+    bool decode;   /* decode each image in full, to find those that only look right */
+    enum pack_on_error on_error;
+    uint64_t shard_bytes; /* of records in a shard; at least one record */
+    unsigned threads;
+};
+#define PACK_SHARD_BYTES ((uint64_t)1 << 30)
+
+struct pack_prediction {
+    uint64_t images, source_bytes;
+    uint64_t shards, shard_bytes; /* to be written; 0 in place */
+    uint64_t index_bytes;         /* an estimate */
+};
+/* What packing would write, if no image is skipped. */
+void pack_predict(const struct source *source, const struct pack_options *options,
+                  struct pack_prediction *ret_prediction);
+
+struct pack_problem {
+    char *record; /* CLASS/NAME */
+    char *reason;
+};
+struct pack_report {
+    uint64_t images, image_bytes; /* in the index */
+    uint64_t written_bytes;       /* shards */
+    uint64_t shards;
+    uint64_t png_count;            /* PNG files, whatever their names */
+    struct pack_problem *problems; /* in record order */
+    size_t problem_count, problem_capacity;
+};
+void pack_report_done(struct pack_report *report);
+CLEANUP_VALUE(pack_report_done, struct pack_report)
+
+/* Writes the index `path` (ending in ".idx") of a finished source and, unless in place, its shards
+ * PATH-00000.shard … (without the ".idx") beside it. The bytes do not depend on the number of
+ * threads. All appear when they are complete and synced, the index last; an index that was there is
+ * removed first. Fails with STATUS_NO_SPACE before writing when the disk has too little, with
+ * STATUS_STOPPED on request; nothing is left behind then. Fill the report with zeros before. */
+struct status pack_run(const struct source *source, const char *path,
+                       const struct pack_options *options, struct pack_report *report);
+
+/* Whether `path` already is the index that packing this source in this way (in place or not) would
+ * make: the same classes, names and lengths, and packed shards that are there. An index that cannot
+ * be read is not. */
+bool pack_is_done(const struct source *source, const char *path,
+                  const struct pack_options *options);
+
+#endif

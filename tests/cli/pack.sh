@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# headrace pack: archives, folders and indexes of the same images give the same shards.
+source tests/cli/lib.sh
+need_data cifar10.tar
+archive=$HEADRACE_DATA/cifar10.tar
+
+mkdir "$work/folder"
+tar -C "$work/folder" -xf "$archive" val/cat val/dog
+tar -C "$work/folder" -cf "$work/part.tar" val
+
+headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --shard-size 100k -j 1
+expect_stdout '^.*tar\.idx: 300 images in 2 classes'
+expect_stderr 'note: .*300 images .* make 3 shards'
+headrace_ok pack "$work/folder/val" -o "$work/folder.idx" --shard-size 100k -j 4
+headrace_ok pack "$work/tar.idx" -o "$work/index.idx" --shard-size 100k
+for i in 0 1 2; do
+    expect_same "$work/tar-0000$i.shard" "$work/folder-0000$i.shard"
+    expect_same "$work/tar-0000$i.shard" "$work/index-0000$i.shard"
+done
+
+# Again: nothing to do; something else: refused, unless forced.
+headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --shard-size 100k
+expect_stderr 'complete already'
+rm "$work/folder/val/cat/"*7.jpg
+headrace pack "$work/folder/val" -o "$work/tar.idx"
+expect_error 1 'exists and is not what packing this would make'
+headrace_ok pack "$work/folder/val" -o "$work/tar.idx" --force
+refute_file "$work/tar-00001.shard"
+
+# In place: the archive itself is the shard.
+headrace_ok pack "$archive" --in-place --prefix train -o "$work/place.idx" --json
+expect_stdout '"images": ?7000'
+refute_file "$work/place-00000.shard"
+headrace_ok pack "$archive" --in-place --crc --prefix val -o "$work/place-crc.idx"
+headrace_ok pack "$work/place-crc.idx" -o "$work/from-place.idx"
+expect_stdout '1500 images in 10 classes'
+
+# Both parts at once, into a folder.
+headrace_ok pack "$archive" --in-place -o "$work/both/"
+expect_file "$work/both/train.idx"
+expect_file "$work/both/val.idx"
+headrace pack "$work/folder" -o "$work/both/"
+expect_error 2 'neither folders train/ and val/'
+mkdir -p "$work/folder/train/dog" "$work/folder/train/cat"
+cp "$work/folder/val/dog/"*1.jpg "$work/folder/train/dog"
+headrace_ok pack "$work/folder" -o "$work/pair/"
+headrace pack "$work/folder" -o "$work/one.idx"
+expect_error 2 'holds a training and a validation part'
+
+# A dry run writes nothing; wrong lines are explained.
+headrace_ok pack "$work/part.tar" -o "$work/dry.idx" --dry-run
+refute_file "$work/dry.idx"
+headrace pack "$work/part.tar" -o "$work/dry"
+expect_error 2 'ends in \.idx'
+headrace pack "$work/part.tar" -o "$work/dry.idx" --crc
+expect_error 2 'goes with --in-place'
+headrace pack "$archive" -o "$work/dry.idx"
+expect_error 2 'choose one with --prefix: '
+headrace pack "$work/none" -o "$work/dry.idx"
+expect_error 1 'none'
+printf '<!DOCTYPE html>' >"$work/page.tar"
+headrace pack "$work/page.tar" -o "$work/dry.idx"
+expect_error 1 'HTML'
+
+# Images that cannot be read.
+printf 'no image' >"$work/folder/train/cat/bad.jpg"
+headrace pack "$work/folder/train" -o "$work/bad.idx"
+expect_error 1 'cat/bad\.jpg: .*--on-error skip'
+refute_file "$work/bad.idx"
+headrace_ok pack "$work/folder/train" -o "$work/bad.idx" --on-error skip
+expect_stderr 'warning: left out cat/bad\.jpg'
+headrace_ok pack "$work/folder/train" -o "$work/kept.idx" --on-error keep --json
+expect_stdout '"record": ?"cat/bad\.jpg"'
