@@ -126,9 +126,10 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/build_id.h
 $(BUILD)/obj64/%.o: %.c $(BUILD)/flags | $(BUILD)/build_id.h
 	$(COMPILE)
 
+# -z defs: the library needs nothing of the program.
 $(BUILD)/libheadrace.so: $(LIB_OBJ)
 	$(call say,LINK)
-	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ $(HR_LDFLAGS) $(LIBS)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $^ -o $@ $(HR_LDFLAGS) $(LIBS)
 
 # -rdynamic: modules use the program's train/ functions.
 $(BUILD)/headrace: $(CMD_OBJ) $(TRAIN_OBJ) $(LIBRARY)
@@ -208,9 +209,10 @@ endif
 
 ROOT := $(DESTDIR)$(PREFIX)
 install: all
-	install -d $(ROOT)/bin $(ROOT)/lib/headrace $(ROOT)/lib/pkgconfig
+	install -d $(ROOT)/bin $(ROOT)/lib/headrace $(ROOT)/lib/pkgconfig $(ROOT)/share/headrace/recipes
 	install -m 755 $(PROGRAM) $(ROOT)/bin/
 	install -m 755 $(LIBRARY) $(ROOT)/lib/
+	install -m 644 $(wildcard train/recipes/*.recipe) $(ROOT)/share/headrace/recipes/
 	for header in $(wildcard base/*.h image/*.h prep/*.h index/*.h); do \
 	    install -D -m 644 $$header $(ROOT)/include/headrace/$$header || exit 1; done
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' scripts/headrace.pc.in >$(ROOT)/lib/pkgconfig/headrace.pc

@@ -148,6 +148,14 @@ struct status disk_write_at(int fd, const char *path, const void *bytes, size_t 
     return error ? call_failed(error, "write", path) : OK;
 }
 
+struct status disk_close(int fd, const char *path)
+{
+    /* An interrupted close has closed the file all the same, on Linux. */
+    if (close(fd) < 0 && errno != EINTR)
+        return call_failed(errno, "close", path);
+    return OK;
+}
+
 static struct status sync_with(int (*call)(int), int fd, const char *path)
 {
     int error = fault_check(CALL_SYNC);

@@ -18,6 +18,8 @@ struct status disk_create(const char *path, int flags, int *ret_fd);
 struct status disk_write(int fd, const char *path, const void *bytes, size_t length);
 struct status disk_write_at(int fd, const char *path, const void *bytes, size_t length,
                             uint64_t offset);
+/* Closes a written file: some file systems (NFS) tell only now that a write failed. */
+struct status disk_close(int fd, const char *path);
 struct status disk_sync(int fd, const char *path);
 /* Syncs the whole file system that `fd` lies on. */
 struct status disk_sync_all(int fd, const char *path);

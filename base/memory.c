@@ -15,7 +15,10 @@ static void pointer_store(void *address_of_pointer, void *value)
 
 struct status memory_alloc(size_t count, size_t size_bytes, void *ret_pointer)
 {
-    void *block = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
+    size_t total_bytes;
+    void *block = NULL;
+    if (!__builtin_mul_overflow(count, size_bytes, &total_bytes))
+        block = calloc(total_bytes ? total_bytes : 1, 1);
     if (!block)
         FAIL(STATUS_NO_MEMORY, "cannot allocate %zu elements of %zu bytes", count, size_bytes);
     pointer_store(ret_pointer, block);
@@ -24,9 +27,11 @@ struct status memory_alloc(size_t count, size_t size_bytes, void *ret_pointer)
 
 struct status memory_resize(size_t count, size_t size_bytes, void *pointer)
 {
-    void *old;
+    size_t total_bytes;
+    void *block = NULL, *old;
     memcpy(&old, pointer, sizeof old);
-    void *block = reallocarray(old, count ? count : 1, size_bytes ? size_bytes : 1);
+    if (!__builtin_mul_overflow(count, size_bytes, &total_bytes))
+        block = realloc(old, total_bytes ? total_bytes : 1);
     if (!block)
         FAIL(STATUS_NO_MEMORY, "cannot allocate %zu elements of %zu bytes", count, size_bytes);
     pointer_store(pointer, block);

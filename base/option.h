@@ -85,7 +85,8 @@ struct status option_parse_arguments(const struct option_usage *usage, const str
 
 /* Sets options from text with one or more "--name value" per line and `#` comments (a recipe).
  * Options that `parse` says were given are left alone. `text` is borrowed for as long as the
- * arguments live; `name` is for messages. */
+ * arguments live; `name` is for messages. Words are cut at spaces; '…' and "…" hold them together.
+ * What the text sets counts as given afterwards. */
 struct status option_parse_text(const struct option *table, char *text, const char *name,
                                 void *arguments, struct option_parse *parse);
 
@@ -98,7 +99,8 @@ struct status option_help(const struct option_usage *usage, const struct option 
 /* The arguments as a JSON object, in the table's order, without `not_stored` ones. */
 struct status option_store(const struct option *table, const void *arguments, struct json *object);
 /* Sets from such an object every option of the table that it has, unless given in `parse`. Strings
- * are copied and belong to the JSON object. */
+ * are borrowed from the object, which has to outlive the arguments. Fails with STATUS_CORRUPT for a
+ * value that the table does not accept. */
 struct status option_restore(const struct option *table, const struct json *object, void *arguments,
                              const struct option_parse *parse);
 

@@ -5,7 +5,7 @@
 
 #include "image/decode.h"
 
-/* libjpeg's decompressor and a row buffer, reused from image to image. */
+/* libjpeg's decompressor, and a row buffer that is reused from image to image. */
 struct jpeg_reader;
 struct status jpeg_reader_open(struct jpeg_reader **ret_reader);
 void jpeg_reader_close(struct jpeg_reader *reader);

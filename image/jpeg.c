@@ -104,19 +104,12 @@ static void on_progress(j_common_ptr common)
     longjmp(errors->escape, 1);
 }
 
-static void stage_create(struct jpeg_reader *reader)
-{
-    jpeg_create_decompress(&reader->cinfo);
-    reader->progress.progress_monitor = on_progress;
-    reader->cinfo.progress = &reader->progress;
-}
-
 struct status jpeg_reader_open(struct jpeg_reader **ret_reader)
 {
     CLEANUP(jpeg_reader_close) struct jpeg_reader *reader = NULL;
     TRY(memory_alloc(1, sizeof *reader, &reader));
     reader->cinfo.err = errors_init(&reader->errors);
-    TRY(guard(reader, stage_create));
+    reader->progress.progress_monitor = on_progress;
     *ret_reader = MOVE(reader);
     return OK;
 }
@@ -132,12 +125,16 @@ void jpeg_reader_close(struct jpeg_reader *reader)
 
 static void stage_header(struct jpeg_reader *reader)
 {
+    jpeg_create_decompress(&reader->cinfo);
+    reader->cinfo.progress = &reader->progress;
     jpeg_mem_src(&reader->cinfo, reader->bytes, reader->length);
     jpeg_read_header(&reader->cinfo, TRUE);
 }
 
 static struct status read_header(struct jpeg_reader *reader, const void *bytes, size_t length)
 {
+    /* libjpeg's state would hand an image's tables on to a later image that lacks its own. */
+    jpeg_destroy_decompress(&reader->cinfo);
     reader->bytes = bytes;
     reader->length = length;
     reader->errors.warnings = 0;

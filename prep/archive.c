@@ -418,6 +418,16 @@ static struct status take_name(struct archive_reader *reader, struct archive_ent
     return archive_reader_fail(reader, STATUS_CORRUPT, text);
 }
 
+static struct status fail_cut_short(const struct archive_reader *reader, uint64_t data_start)
+{
+    CLEANUP(memory_free) char *text = NULL;
+    TRY(string_format(&text,
+                      "it is cut short: this member ends at byte %" PRIu64
+                      ", the archive at byte %" PRIu64,
+                      data_start + reader->member_bytes, reader->end - reader->start));
+    return fail_at(reader, STATUS_CORRUPT, data_start, text);
+}
+
 static struct status take_member(struct archive_reader *reader, struct archive_entry *entry,
                                  struct archive_member *ret_member)
 {
@@ -437,12 +447,14 @@ static struct status take_member(struct archive_reader *reader, struct archive_e
     if (!size_add(data_start, (reader->member_bytes + 511) & ~(uint64_t)511, &reader->next_header))
         return archive_reader_fail(reader, STATUS_CORRUPT, "a member has an impossible size");
     bool is_ranged = !reader->outer && reader->file->is_seekable && !reader->file->is_gzip;
+    if (is_ranged && !is_sparse &&
+        (offset > reader->end || reader->member_bytes > reader->end - offset))
+        return fail_cut_short(reader, data_start);
     *ret_member = (struct archive_member){
         .name = reader->member,
         .is_folder = is_folder,
         .size_bytes = reader->member_bytes,
-        .is_range = is_ranged && !is_sparse && !is_folder && offset <= reader->end &&
-                    reader->member_bytes <= reader->end - offset,
+        .is_range = is_ranged && !is_sparse && !is_folder,
         .offset = offset,
     };
     return OK;

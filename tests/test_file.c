@@ -235,7 +235,9 @@ int main(int argc, char **argv)
 {
     if (argc == 2) { /* started by faults_come_from_the_environment */
         struct status status = file_write_atomic(argv[1], old_text, sizeof old_text);
-        return (int)status.code;
+        int code = (int)status.code;
+        status_clear(&status);
+        return code;
     }
     memset(new_text, 'n', sizeof new_text);
     const struct CMUnitTest tests[] = {

@@ -1,0 +1,108 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "cmd/command.h"
+#include "prep/extract.h"
+
+struct extract_arguments {
+    const char *devkit;
+    int64_t jobs;
+    bool quiet;
+};
+#define FIELD(name) offsetof(struct extract_arguments, name)
+
+static const struct option options[] = {
+    {"devkit", 0, OPT_STRING, FIELD(devkit), .value = "PATH",
+     .help = "the devkit (archive or folder): puts validation images into class folders"},
+    COMMAND_JOBS(jobs),
+    {"quiet", 'q', OPT_FLAG, FIELD(quiet), .help = "no progress, no summary"},
+    {0},
+};
+
+static const struct option_usage usage = {
+    .command = "extract",
+    .positionals = "ARCHIVE DEST",
+    .min_positionals = 2,
+    .max_positionals = 2,
+    .summary = "Unpacks one ILSVRC2012 archive: training, validation or test images.",
+    .details =
+        "Training images go into class folders (DEST/n01440764/…), the inner archives in parallel. "
+        "Validation images go into class folders when --devkit says which they belong to, else "
+        "flat "
+        "into DEST; test images are always flat.\n\n"
+        "A class folder appears when it is complete. The command can be stopped at any moment and "
+        "run "
+        "again: it does only what is unfinished, and nothing when all is there.",
+    .example = "headrace extract ILSVRC2012_img_train.tar imagenet/train\n"
+               "headrace extract ILSVRC2012_img_val.tar imagenet/val "
+               "--devkit ILSVRC2012_devkit_t12.tar.gz",
+};
+
+static void print_notes(const struct extract_result *result, const char *dest)
+{
+    if (result->ignored)
+        log_note("%" PRIu64 " members of the archive are no images and were left out",
+                 result->ignored);
+    if (result->extra)
+        log_note("%" PRIu64
+                 " files in class folders of %s are not in the archive; they were left as "
+                 "they are",
+                 result->extra, dest);
+    if (result->other_counts)
+        log_note("%" PRIu64 " of %" PRIu64 " classes have another number of images than published "
+                 "(%s): as expected of a subset only",
+                 result->other_counts, result->classes,
+                 result->other_count_example ? result->other_count_example : "");
+    if (result->missing)
+        log_note("%" PRIu64 " images of the ground truth are not in the archive (the first is "
+                 "ILSVRC2012_val_%08" PRIu64 ".JPEG)",
+                 result->missing, result->first_missing);
+    if (result->is_flat && result->layout == LAYOUT_VAL)
+        log_note(
+            "the images lie flat; to sort them into class folders: headrace organize %s --devkit "
+            "ILSVRC2012_devkit_t12.tar.gz",
+            dest);
+}
+
+static void print_summary(const struct extract_result *result, const char *dest, double seconds)
+{
+    char bytes[16], time[16];
+    printf("%s: %" PRIu64 " images", dest, result->images);
+    if (!result->is_flat)
+        printf(" in %" PRIu64 " classes", result->classes);
+    printf(", %s", format_bytes(result->bytes, bytes));
+    if (result->kept == result->images)
+        printf("; all were there already\n");
+    else if (result->kept)
+        printf("; %" PRIu64 " were there already (%s)\n", result->kept,
+               format_seconds(seconds, time));
+    else
+        printf(" (%s)\n", format_seconds(seconds, time));
+}
+
+struct status cmd_extract(int argc, char **argv)
+{
+    struct extract_arguments arguments = {0};
+    struct option_parse parse;
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    CLEANUP(extract_result_done) struct extract_result result = {0};
+    TRY(command_parse(&usage, options, argc, argv, &arguments, &parse));
+    if (parse.help)
+        return OK;
+    progress_set_quiet(arguments.quiet);
+    if (arguments.devkit)
+        TRY(devkit_open(arguments.devkit, &devkit));
+    double start = clock_seconds();
+    TRY(extract(&(struct extract_options){.archive = parse.positionals[0],
+                                          .dest = parse.positionals[1],
+                                          .devkit = devkit,
+                                          .threads = command_threads(arguments.jobs)},
+                &result));
+    if (arguments.quiet)
+        return OK;
+    print_notes(&result, parse.positionals[1]);
+    print_summary(&result, parse.positionals[1], clock_seconds() - start);
+    return OK;
+}

@@ -1,0 +1,270 @@
+#include "prep/extract.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "image/source.h"
+#include "prep/extract_job.h"
+#include "prep/image_name.h"
+
+void extract_result_done(struct extract_result *result)
+{
+    memory_free(result->other_count_example);
+    result->other_count_example = NULL;
+}
+
+/* --- One image, one class: shared by all layouts --- */
+
+static struct status write_file(struct archive_reader *reader, struct stage_unit *unit,
+                                const char *name)
+{
+    TRY(stage_unit_begin(unit, name));
+    for (;;) {
+        const void *bytes;
+        size_t length;
+        TRY(archive_reader_data(reader, &bytes, &length));
+        if (length == 0)
+            return stage_unit_end(unit);
+        TRY(stage_unit_write(unit, bytes, length));
+    }
+}
+
+struct status extract_image(struct extract_job *job, struct archive_reader *reader,
+                            const struct archive_member *member, struct stage_unit *unit,
+                            uint64_t *done_bytes)
+{
+    const char *name = path_base(member->name);
+    bool keeps;
+    TRY(stop_check());
+    TRY(stage_unit_keeps(unit, name, member->size_bytes, &keeps));
+    if (!keeps)
+        TRY(write_file(reader, unit, name));
+    uint64_t stored_bytes = 512 + ((member->size_bytes + 511) & ~(uint64_t)511);
+    *done_bytes += stored_bytes;
+    progress_add(job->progress, 1, stored_bytes);
+    atomic_fetch_add(&job->images, 1);
+    atomic_fetch_add(&job->bytes, member->size_bytes);
+    atomic_fetch_add(&job->kept, keeps);
+    return OK;
+}
+
+void extract_warnings(const struct archive_reader *reader, const char *archive, const char *inner)
+{
+    unsigned count = archive_reader_warnings(reader);
+    if (count)
+        log_warning("%s%s%s: %s%s", archive, inner ? ": inner archive " : "", inner ? inner : "",
+                    archive_reader_last_warning(reader), count > 1 ? " (and other warnings)" : "");
+}
+
+/* --- Flat archives --- */
+
+struct flat_job {
+    struct extract_job *job;
+    struct stage_unit **units; /* by label; one if images stay flat */
+    size_t unit_count;
+    bool *is_seen; /* by number, from 1 */
+};
+
+static void flat_job_done(struct flat_job *flat)
+{
+    for (size_t i = 0; flat->units && i < flat->unit_count; i++)
+        stage_unit_free(flat->units[i]);
+    memory_free(flat->units);
+    memory_free(flat->is_seen);
+}
+CLEANUP_VALUE(flat_job_done, struct flat_job)
+
+static struct status flat_unit(struct flat_job *flat, const char *name,
+                               struct stage_unit **ret_unit)
+{
+    struct extract_job *job = flat->job;
+    const struct devkit *devkit = job->options->devkit;
+    const char *folder = "";
+    uint32_t label = 0;
+    if (!job->is_flat) {
+        TRY(status_context(devkit_label_of_name(devkit, name, &label), "%s", job->file->path));
+        folder = class_table_at(devkit_classes(devkit), label)->wnid;
+        flat->is_seen[image_name_parse(name).number] = true;
+    }
+    if (!flat->units[label])
+        TRY(stage_unit_open(job->stage, folder, &flat->units[label]));
+    *ret_unit = flat->units[label];
+    return OK;
+}
+
+static struct status flat_read(struct flat_job *flat, struct archive_reader *reader)
+{
+    struct archive_member member;
+    struct stage_unit *unit = NULL;
+    uint64_t done_bytes = 0;
+    bool found;
+    for (;;) {
+        TRY(archive_reader_next(reader, &member, &found));
+        if (!found)
+            return OK;
+        if (member.is_folder)
+            continue;
+        const char *name = path_base(member.name);
+        if (!source_is_image_name(name)) {
+            atomic_fetch_add(&flat->job->ignored, 1);
+            continue;
+        }
+        TRY(flat_unit(flat, name, &unit));
+        TRY(extract_image(flat->job, reader, &member, unit, &done_bytes));
+    }
+}
+
+static struct status flat_finish(struct flat_job *flat)
+{
+    struct extract_job *job = flat->job;
+    for (size_t i = 0; i < flat->unit_count; i++) {
+        struct stage_unit *unit = flat->units[i];
+        if (!unit)
+            continue;
+        job->classes++;
+        if (!job->is_flat)
+            atomic_fetch_add(&job->extra, stage_unit_extra(unit));
+        flat->units[i] = NULL;
+        TRY(stage_unit_finish(unit));
+    }
+    size_t number_count = job->is_flat ? 0 : devkit_val_count(job->options->devkit);
+    for (size_t number = number_count; number >= 1; number--) {
+        if (flat->is_seen[number])
+            continue;
+        job->missing++;
+        job->first_missing = number;
+    }
+    return OK;
+}
+
+/* What one kind of run leaves, the other would mix itself into. */
+static struct status check_dest(const struct extract_job *job)
+{
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    const char *dest = job->options->dest;
+    TRY(folder_list_read(dest, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        const struct folder_entry *entry = &list.entries[i];
+        if (job->is_flat && entry->is_folder && is_wnid(entry->name))
+            FAIL(
+                STATUS_FAILED,
+                "'%s' has class folders already (%s, …); images of %s would lie flat between them: "
+                "choose another folder%s",
+                dest, entry->name, job->file->path,
+                job->layout == LAYOUT_VAL ? ", or give --devkit" : "");
+        if (!job->is_flat && entry->is_file && source_is_image_name(entry->name))
+            FAIL(
+                STATUS_FAILED,
+                "'%s' has images outside class folders (%s, …); sort them first: headrace organize "
+                "%s --devkit %s",
+                dest, entry->name, dest, devkit_path(job->options->devkit));
+    }
+    return OK;
+}
+
+static struct status extract_flat(struct extract_job *job)
+{
+    CLEANUP(flat_job_done) struct flat_job flat = {.job = job};
+    CLEANUP(archive_reader_close) struct archive_reader *reader = NULL;
+    const struct devkit *devkit = job->options->devkit;
+    CLEANUP(folder_list_done) struct folder_list present = {0};
+    TRY(check_dest(job));
+    TRY(folder_list_read(job->options->dest, &present));
+    if (present.count == 0)
+        TRY(stage_check_space(job->stage, job->file->size_bytes,
+                              job->file->size_bytes / EXTRACT_MEAN_IMAGE_BYTES));
+    flat.unit_count = job->is_flat ? 1 : class_table_count(devkit_classes(devkit));
+    TRY(memory_alloc(flat.unit_count, sizeof *flat.units, &flat.units));
+    TRY(memory_alloc(job->is_flat ? 1 : devkit_val_count(devkit) + 1, sizeof *flat.is_seen,
+                     &flat.is_seen));
+    progress_set_total(job->progress, 0, job->file->size_bytes);
+    TRY(archive_reader_open(job->file, present.count ? ARCHIVE_HEADERS : ARCHIVE_DATA, &reader));
+    TRY(flat_read(&flat, reader));
+    extract_warnings(reader, job->file->path, NULL);
+    return flat_finish(&flat);
+}
+
+/* --- Any archive --- */
+
+static struct status extract_by_layout(struct extract_job *job)
+{
+    const char *path = job->file->path;
+    switch (job->layout) {
+    case LAYOUT_TRAIN:
+        return extract_train(job);
+    case LAYOUT_VAL:
+    case LAYOUT_TEST:
+        return extract_flat(job);
+    case LAYOUT_DEVKIT:
+        FAIL(STATUS_USAGE, "%s is a devkit; it needs no unpacking: give it with --devkit", path);
+    case LAYOUT_CLASS_FOLDERS:
+        FAIL(STATUS_USAGE,
+             "%s has class folders already: unpack it with tar -xf %s -C %s, or pack it "
+             "as it is with headrace pack",
+             path, path, job->options->dest);
+    default:
+        FAIL(STATUS_CORRUPT,
+             "%s is neither a training archive (nWNID.tar members) nor a validation or "
+             "test archive (ILSVRC2012_val_….JPEG members)",
+             path);
+    }
+}
+
+static void fill_result(struct extract_job *job, struct extract_result *result)
+{
+    *result = (struct extract_result){
+        .layout = job->layout,
+        .is_flat = job->is_flat,
+        .classes = job->is_flat ? 0 : job->classes,
+        .images = job->images,
+        .bytes = job->bytes,
+        .kept = job->kept,
+        .ignored = job->ignored,
+        .extra = job->extra,
+        .other_counts = job->other_counts,
+        .other_count_example = MOVE(job->other_count_example),
+        .missing = job->missing,
+        .first_missing = job->first_missing,
+    };
+}
+
+static void extract_job_done(struct extract_job *job)
+{
+    progress_close(job->progress);
+    stage_close(job->stage);
+    archive_file_close(job->file);
+    memory_free(job->other_count_example);
+    pthread_mutex_destroy(&job->mutex);
+}
+CLEANUP_VALUE(extract_job_done, struct extract_job)
+
+struct status extract(const struct extract_options *options, struct extract_result *ret_result)
+{
+    CLEANUP(extract_job_done)
+    struct extract_job job = {.options = options, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    TRY(archive_file_open(options->archive, &job.file));
+    if (job.file->is_seekable)
+        TRY(archive_layout_find(job.file, &job.layout));
+    else
+        FAIL(STATUS_UNSUPPORTED,
+             "%s is a pipe; its kind cannot be found out before it is read: save it "
+             "as a file",
+             options->archive);
+    job.is_flat = job.layout == LAYOUT_TEST || (job.layout == LAYOUT_VAL && !options->devkit);
+    TRY(stage_open(options->dest, &job.stage));
+    TRY(progress_open("extract", "images", 0, 0, &job.progress));
+
+    struct status status = extract_by_layout(&job);
+    struct status published = stage_publish(job.stage);
+    if (status.code != STATUS_DONE) {
+        status_clear(&published);
+        return status;
+    }
+    TRY(published);
+    if (job.images == 0)
+        FAIL(STATUS_NOT_FOUND, "%s holds no images", options->archive);
+    fill_result(&job, ret_result);
+    return OK;
+}

@@ -1,0 +1,41 @@
+#ifndef HEADRACE_PREP_EXTRACT_JOB_H
+#define HEADRACE_PREP_EXTRACT_JOB_H
+
+/* What the parts of extraction share; private to extract.c and extract_train.c. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/progress.h"
+#include "base/stop.h"
+#include "prep/archive_listing.h"
+#include "prep/extract.h"
+#include "prep/stage.h"
+
+/* Of a training image; for the number of files to expect. */
+#define EXTRACT_MEAN_IMAGE_BYTES 110000
+
+struct extract_job {
+    const struct extract_options *options;
+    struct archive_file *file;
+    enum archive_layout layout;
+    bool is_flat;
+    struct stage *stage;
+    struct progress *progress;
+    atomic_uint_fast64_t images, bytes, kept, ignored, extra;
+    uint64_t classes, missing, first_missing;
+    pthread_mutex_t mutex; /* guards what follows */
+    uint64_t other_counts;
+    char *other_count_example;
+};
+
+/* Writes an image unless it is there. Adds what it takes in the archive to *done_bytes. */
+struct status extract_image(struct extract_job *job, struct archive_reader *reader,
+                            const struct archive_member *member, struct stage_unit *unit,
+                            uint64_t *done_bytes);
+/* Shows what libarchive warned of. */
+void extract_warnings(const struct archive_reader *reader, const char *archive, const char *inner);
+/* A tar of tars. */
+struct status extract_train(struct extract_job *job);
+
+#endif

@@ -1,0 +1,335 @@
+"""Writes the golden files of image/'s tests: what Pillow and torchvision give.
+
+Run by hand, from the root of the checkout, with Pillow 11.3 and torchvision:
+
+    python tests/oracle/pillow_golden.py
+
+Pixels are compared by CRC-32C, and input images are computed from a seed (pixels(), also in
+tests/support/golden.c), so that the files stay small. Encoded images are made here and kept in
+tests/golden/images.
+"""
+
+import io
+import math
+import pathlib
+import random
+import types
+
+import numpy as np
+import PIL
+import torch
+import torchvision.transforms as transforms
+import torchvision.transforms.functional as functional
+import torchvision.transforms.transforms as transforms_module
+from PIL import Image
+
+GOLDEN = pathlib.Path("tests/golden")
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+def crc32c_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+CRC_TABLE = crc32c_table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def pixels(seed, width, height):
+    """Noise, noise of the extremes, or a gradient, by seed % 3: (height, width, 3) bytes."""
+    y, x, c = np.meshgrid(
+        np.arange(height, dtype=np.uint32), np.arange(width, dtype=np.uint32), np.arange(3, dtype=np.uint32), indexing="ij"
+    )
+    if seed % 3 == 2:
+        return ((x * 7 + y * 5 + c * 85) & 255).astype(np.uint8)
+    v = x * np.uint32(0x9E3779B1) + y * np.uint32(0x85EBCA77) + c * np.uint32(0xC2B2AE3D)
+    v += np.uint32(seed * 0x27D4EB2F & 0xFFFFFFFF)
+    v ^= v >> 16
+    v *= np.uint32(0x85EBCA6B)
+    v ^= v >> 13
+    v *= np.uint32(0xC2B2AE35)
+    v ^= v >> 16
+    if seed % 3 == 1:
+        return ((v >> 31) * 255).astype(np.uint8)
+    return (v >> 24).astype(np.uint8)
+
+
+def write(name, header, lines):
+    lines = [f"# By tests/oracle/pillow_golden.py, Pillow {PIL.__version__}. {header}"] + lines
+    (GOLDEN / name).write_text("\n".join(lines) + "\n")
+
+
+def image_crc(image):
+    return f"{crc32c(np.asarray(image).tobytes()):08x}"
+
+
+# --- Resizing ---
+
+
+def resize_line(seed, size, box, out):
+    image = Image.fromarray(pixels(seed, *size)).crop((box[0], box[1], box[0] + box[2], box[1] + box[3]))
+    crc = image_crc(image.resize(out, Image.BILINEAR))
+    return " ".join(map(str, (seed, *size, *box, *out, crc)))
+
+
+def write_resize():
+    rng = random.Random(1)
+    lines = []
+
+    def whole(seed, w, h, ow, oh):
+        lines.append(resize_line(seed, (w, h), (0, 0, w, h), (ow, oh)))
+
+    for w, h, ow, oh in [
+        (1, 1, 1, 1), (1, 1, 9, 7), (7, 5, 1, 1), (1, 40, 20, 10), (40, 1, 10, 20), (2, 2, 3, 3), (3, 3, 2, 2),
+        (64, 48, 64, 48), (64, 48, 32, 48), (64, 48, 64, 24), (64, 48, 65, 47), (64, 48, 63, 49), (50, 50, 224, 224),
+        (300, 20, 16, 16), (20, 300, 16, 16), (700, 9, 8, 64), (9, 1500, 64, 3), (224, 224, 224, 224), (255, 223, 96, 96),
+        (1200, 3, 33, 5), (500, 33, 224, 224), (256, 256, 5, 5), (97, 89, 6, 11),
+    ]:
+        for seed in range(3):
+            whole(seed, w, h, ow, oh)
+    for seed in range(70):
+        w, h = rng.randint(1, 260), rng.randint(1, 260)
+        bw, bh = rng.randint(1, w), rng.randint(1, h)
+        box = (rng.randint(0, w - bw), rng.randint(0, h - bh), bw, bh)
+        lines.append(resize_line(seed, (w, h), box, (rng.randint(1, 130), rng.randint(1, 130))))
+    write("pillow_resize.txt", "crop(box).resize(out, BILINEAR): seed width height, box x y width height, out width height, crc", lines)
+
+
+def write_center():
+    rng = random.Random(2)
+    lines = []
+    calls = []
+    cropped = types.SimpleNamespace(crop=functional.crop)
+
+    def record(image, top, left, height, width):
+        calls.append((left, top))
+        return cropped.crop(image, top, left, height, width)
+
+    functional.crop = record
+    sizes = [(256, 256), (500, 375), (375, 500), (500, 33), (33, 500), (1, 1), (1, 300), (227, 227), (257, 256), (333, 500)]
+    sizes += [(rng.randint(1, 700), rng.randint(1, 700)) for _ in range(110)]
+    for seed, (w, h) in enumerate(sizes):
+        resize, crop = rng.choice([(256, 224), (256, 224), (232, 224), (224, 224), (255, 224), (36, 32), (40, 33)])
+        if max(w, h) > 40 * min(w, h):
+            resize, crop = 36, 32
+        image = functional.resize(Image.fromarray(pixels(seed, w, h)), resize)
+        window = functional.center_crop(image, crop)
+        crc = image_crc(window) if seed % 6 == 0 else "-"
+        lines.append(" ".join(map(str, (seed, w, h, resize, crop, *image.size, *calls.pop(), crc))))
+    functional.crop = cropped.crop
+    write("torchvision_center.txt", "seed width height resize crop, resized width height, window x y, crc or -", lines)
+
+
+# --- Random crops: torchvision's own code, fed with headrace's random numbers (base/random.h) ---
+
+
+class Stream:
+    DOMAIN_CROP = 2
+
+    def __init__(self, seed, a, b):
+        self.key = (seed & 0xFFFFFFFF, seed >> 32)
+        self.counter = [0, a, b & 0xFFFFFFFF, b >> 32 ^ self.DOMAIN_CROP << 24]
+        self.words = []
+
+    def u32(self):
+        if not self.words:
+            self.words = self.philox()
+            self.counter[0] += 1
+        return self.words.pop(0)
+
+    def philox(self):
+        (k0, k1), (c0, c1, c2, c3) = self.key, self.counter
+        for _ in range(10):
+            p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+            c0, c1, c2, c3 = p1 >> 32 ^ c1 ^ k0, p1 & 0xFFFFFFFF, p0 >> 32 ^ c3 ^ k1, p0 & 0xFFFFFFFF
+            k0, k1 = k0 + 0x9E3779B9 & 0xFFFFFFFF, k1 + 0xBB67AE85 & 0xFFFFFFFF
+        return [c0, c1, c2, c3]
+
+    def u64(self):
+        low = self.u32()
+        return low | self.u32() << 32
+
+    def double(self):
+        return (self.u64() >> 11) * 2.0**-53
+
+    def below(self, bound):
+        while True:
+            product = self.u64() * bound
+            if product & (1 << 64) - 1 >= (1 << 64) % bound:
+                return product >> 64
+
+
+class Number:
+    """Stands for a tensor of one element."""
+
+    def __init__(self, value, stream=None):
+        self.value, self.stream = value, stream
+
+    def uniform_(self, low, high):
+        self.value = low + (high - low) * self.stream.double()
+        return self
+
+    def item(self):
+        return self.value
+
+
+def torchvision_crop(stream, size, scale, ratio):
+    transforms_module.torch = types.SimpleNamespace(
+        tensor=lambda values: values,
+        log=lambda values: [math.log(value) for value in values],
+        exp=lambda number: Number(math.exp(number.value)),
+        empty=lambda count: Number(None, stream),
+        randint=lambda low, high, size: Number(stream.below(high)),
+    )
+    top, left, height, width = transforms.RandomResizedCrop.get_params(Image.new("L", size), scale, ratio)
+    transforms_module.torch = torch
+    return left, top, width, height
+
+
+def write_random_crop():
+    rng = random.Random(3)
+    lines = []
+    for case in range(300):
+        size = (rng.randint(1, 900), rng.randint(1, 900)) if case % 3 else (500, 375)
+        if case % 10 == 1:
+            size = rng.choice([(1, 1), (500, 33), (33, 500), (900, 1), (1, 900), (2, 3), (65500, 2)])
+        scale, ratio = ((0.08, 1.0), (3 / 4, 4 / 3)) if case % 4 else ((0.25, 0.9), (0.5, 1.5))
+        seed, epoch, record = rng.getrandbits(64), rng.randint(0, 90), rng.randint(0, 1 << 33)
+        stream = Stream(seed, epoch, record)
+        flip = int(stream.double() < 0.5)
+        box = torchvision_crop(stream, size, scale, ratio)
+        lines.append(" ".join(map(str, (seed, epoch, record, *size, *scale, *ratio, *box, flip))))
+    write("torchvision_random_crop.txt", "seed epoch record width height, scale, ratio, box x y width height, flip", lines)
+
+
+# --- Tensors ---
+
+
+def write_tensor():
+    lines = []
+    normals = [IMAGENET, ((0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)), ((0.5,) * 3, (0.5,) * 3), ((0.0,) * 3, (1 / 255,) * 3)]
+    image = np.arange(3 * 37 * 14, dtype=np.uint32).reshape(14, 37, 3)
+    image = Image.fromarray((image * 5 & 255).astype(np.uint8))  # all bytes in all channels
+    for mean, std in normals:
+        for kind, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+            for flip in (0, 1):
+                tensor = functional.hflip(image) if flip else image
+                tensor = functional.normalize(functional.to_tensor(tensor), mean, std).to(dtype)
+                for layout, view in (("nchw", tensor), ("nhwc", tensor.permute(1, 2, 0))):
+                    data = view.contiguous().view(torch.uint8).numpy().tobytes()
+                    lines.append(" ".join(map(str, (kind, layout, flip, *mean, *std, f"{crc32c(data):08x}"))))
+    write("torchvision_tensor.txt", "37 x 14 pixels, byte i is 5 i: type layout flip, mean, std, crc", lines)
+
+
+# --- Encoded images ---
+
+
+def photo(width, height):
+    """Something smooth with edges, so that it encodes small."""
+    y, x = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
+    planes = [127 + 120 * np.sin(x / a + y / b) for a, b in ((9, 17), (21, 6), (13, 11))]
+    image = np.stack(planes, axis=-1)
+    image[height // 3 : height // 2, width // 4 : width // 2] = (250, 20, 60)
+    return Image.fromarray(image.astype(np.uint8))
+
+
+def encoded(image, kind="JPEG", **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return bytearray(file.getvalue())
+
+
+def segment(data, marker):
+    """Where a marker segment starts and ends."""
+    at = 2
+    while data[at + 1] != marker:
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return at, at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+
+
+def resampled(data, factors):
+    """The same blocks as another arrangement of luma in an MCU: jumbled, yet valid."""
+    start, _ = segment(data, 0xC0)
+    data[start + 11] = factors
+    return data
+
+
+def jpeg_files():
+    image = photo(67, 51)
+    cmyk = Image.merge("CMYK", [*image.split(), photo(51, 67).transpose(Image.TRANSPOSE).convert("L").point(lambda v: v // 2)])
+    yield "444.jpg", encoded(image, quality=85, subsampling="4:4:4")
+    yield "420.jpg", encoded(image, quality=85, subsampling="4:2:0")
+    yield "422.jpg", encoded(image, quality=85, subsampling="4:2:2")
+    yield "411.jpg", resampled(encoded(photo(64, 64), quality=85, subsampling="4:2:0"), 0x41)
+    yield "gray.jpg", encoded(image.convert("L"), quality=85)
+    yield "progressive.jpg", encoded(image, quality=85, progressive=True)
+    yield "restart.jpg", encoded(image, quality=85, restart_marker_blocks=3)
+    yield "low.jpg", encoded(image, quality=3)
+    yield "one.jpg", encoded(photo(1, 1), quality=85)
+    yield "narrow.jpg", encoded(photo(3, 130), quality=85)
+    adobe = encoded(cmyk, quality=85)
+    yield "cmyk.jpg", bytes(adobe)
+    start, end = segment(adobe, 0xEE)
+    yield "cmyk_unmarked.jpg", adobe[:start] + adobe[end:]
+    ycck = bytearray(adobe)
+    ycck[end - 1] = 2
+    yield "ycck.jpg", ycck
+    rgb = encoded(image, quality=85, keep_rgb=True)
+    yield "rgb.jpg", rgb
+    exif = b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + bytes(range(40))  # a directory of 65,535 entries
+    broken = encoded(image, quality=85)
+    yield "exif_broken.jpg", broken[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + broken[2:]
+    turned = image.getexif()
+    turned[0x0112] = 6
+    yield "exif_turned.jpg", encoded(image, quality=85, exif=turned)
+    filled = encoded(image, quality=85)
+    start, _ = segment(filled, 0xDB)
+    yield "fill_bytes.jpg", filled[:start] + b"\xff\xff\xff" + filled[start:]
+
+
+def png_files():
+    image = photo(37, 29)
+    alpha = image.copy()
+    alpha.putalpha(image.convert("L"))
+    yield "rgb.png", encoded(image, "PNG")
+    yield "rgba.png", encoded(alpha, "PNG")
+    yield "gray.png", encoded(image.convert("L"), "PNG")
+    yield "gray_alpha.png", encoded(alpha.convert("LA"), "PNG")
+    yield "one_bit.png", encoded(image.convert("1"), "PNG")
+    yield "palette.png", encoded(image.quantize(16), "PNG", transparency=3)
+    yield "palette_256.png", encoded(image.quantize(200), "PNG")
+    yield "png_named.jpeg", encoded(image, "PNG")
+
+
+def write_decode():
+    lines = []
+    for name, data in [*jpeg_files(), *png_files()]:
+        (GOLDEN / "images" / name).write_bytes(data)
+        # EXIF turning is not applied by Image.open, nor by torchvision.
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        lines.append(f"{name} {image.width} {image.height} {image_crc(image)}")
+    write("pillow_decode.txt", "file of images/, width height, crc of convert('RGB')", lines)
+
+
+def main():
+    (GOLDEN / "images").mkdir(parents=True, exist_ok=True)
+    write_resize()
+    write_center()
+    write_random_crop()
+    write_tensor()
+    write_decode()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+#include "tests/test.h"
+
+#include <sys/wait.h>
+
+#include "base/disk.h"
+#include "base/progress.h"
+#include "base/random.h"
+#include "image/class_table.h"
+#include "prep/extract.h"
+#include "prep/stage.h"
+#include "tests/support/devkit.h"
+#include "tests/support/imagenet.h"
+#include "tests/support/shell.h"
+#include "tests/support/tar.h"
+
+static const char *const classes[] = {"n01000000", "n02000000", "n03000000", "n04000000",
+                                      "n05000000"};
+#define CLASS_COUNT ARRAY_LENGTH(classes)
+#define IMAGE_COUNT 15
+
+static struct extract_result result;
+
+static struct status extract_with(const char *archive, const char *dest, const char *devkit_path)
+{
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    if (devkit_path)
+        TRY(devkit_open(devkit_path, &devkit));
+    extract_result_done(&result);
+    return extract(&(struct extract_options){archive, dest, devkit, 2}, &result);
+}
+
+/* All classes are there with their images, and nothing else. */
+static void check_train(const char *dest)
+{
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    assert_ok(folder_list_read(dest, &list));
+    assert_int_equal(list.count, CLASS_COUNT);
+    for (size_t i = 0; i < CLASS_COUNT; i++) {
+        CLEANUP(folder_list_done) struct folder_list images = {0};
+        CLEANUP(memory_free) char *folder = NULL;
+        assert_ok(path_join(dest, classes[i], &folder));
+        assert_ok(folder_list_read(folder, &images));
+        assert_int_equal(images.count, i + 1);
+        for (size_t k = 0; k < images.count; k++) {
+            CLEANUP(memory_free) char *path = NULL;
+            assert_ok(path_join(folder, images.entries[k].name, &path));
+            test_check_image(path);
+        }
+    }
+}
+
+static void test_train(void **state)
+{
+    (void)state;
+    const char *archive = test_train_tar(test_path("train.tar"), classes, CLASS_COUNT);
+    const char *dest = test_path("a b/\xe5\x9b\xbe/train");
+    assert_ok(extract_with(archive, dest, NULL));
+    check_train(dest);
+    assert_int_equal(result.images, IMAGE_COUNT);
+    assert_int_equal(result.classes, CLASS_COUNT);
+    assert_int_equal(result.kept, 0);
+
+    assert_ok(extract_with(archive, dest, NULL));
+    check_train(dest);
+    assert_int_equal(result.kept, IMAGE_COUNT);
+}
+
+static void test_train_compressed(void **state)
+{
+    (void)state;
+    char command[1024];
+    snprintf(command, sizeof command, "gzip -kf %s",
+             test_train_tar(test_path("train.tar"), classes, CLASS_COUNT));
+    assert_int_equal(test_shell(command), 0);
+    assert_ok(extract_with(test_path("train.tar.gz"), test_path("gz"), NULL));
+    check_train(test_path("gz"));
+}
+
+/* One full, one half, one cut image, one missing class, a leftover and a file of somebody else. */
+static void test_resume(void **state)
+{
+    (void)state;
+    const char *archive = test_train_tar(test_path("train.tar"), classes, CLASS_COUNT);
+    const char *dest = test_path("resume");
+    assert_ok(extract_with(archive, dest, NULL));
+    assert_ok(folder_remove(test_path("resume/n02000000")));
+    assert_ok(file_remove(test_path("resume/n03000000/n03000000_2.JPEG")));
+    assert_ok(file_write_atomic(test_path("resume/n04000000/n04000000_1.JPEG"), "x", 1));
+    assert_ok(folder_create(test_path("resume/.n05000000.partial")));
+    assert_ok(file_write_atomic(test_path("resume/.n05000000.partial/junk"), "x", 1));
+    assert_ok(file_write_atomic(test_path("resume/n05000000/mine.txt"), "x", 1));
+
+    assert_ok(extract_with(archive, dest, NULL));
+    assert_int_equal(result.kept, IMAGE_COUNT - 4);
+    assert_int_equal(result.extra, 1);
+    assert_true(path_exists(test_path("resume/n05000000/mine.txt")));
+    assert_ok(file_remove(test_path("resume/n05000000/mine.txt")));
+    check_train(dest);
+}
+
+static void test_broken_class(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer outer = {0};
+    test_add_class(&outer, "n01000000", 3);
+    size_t second = outer.length + 512; /* where its inner archive starts */
+    test_add_class(&outer, "n02000000", 3);
+    memset(outer.data + second + 1024, 0x5a, 512); /* the header of its second image */
+    assert_ok(tar_end(&outer, 512));
+    const char *archive = test_write(test_path("broken.tar"), &outer);
+    assert_fails(extract_with(archive, test_path("broken"), NULL), STATUS_CORRUPT,
+                 "broken.tar: inner archive n02000000.tar, byte 1024 (after the header of "
+                 "n02000000_1.JPEG): Damaged");
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    assert_ok(folder_list_read(test_path("broken"), &list));
+    assert_int_equal(list.count, 1);
+    assert_true(path_exists(test_path("broken/n01000000/n01000000_3.JPEG")));
+
+    outer.length = second + 700;
+    assert_fails(extract_with(test_write(test_path("cut.tar"), &outer), test_path("cut"), NULL),
+                 STATUS_CORRUPT,
+                 "(after the header of n02000000.tar): it is cut short: this member ends at byte");
+}
+
+static void test_bad_archives(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done)
+    struct buffer unsafe = {0}, inner = {0}, twice = {0}, images = {0}, none = {0};
+    assert_ok(tar_add_file(&inner, "../../escaped.JPEG", "x", 1));
+    assert_ok(tar_end(&inner, 512));
+    assert_ok(tar_add_file(&unsafe, "n01000000.tar", inner.data, inner.length));
+    assert_ok(tar_end(&unsafe, 512));
+    assert_fails(extract_with(test_write(test_path("unsafe.tar"), &unsafe),
+                              test_path("unsafe/dest"), NULL),
+                 STATUS_CORRUPT, "leads out");
+    assert_false(path_exists(test_path("escaped.JPEG")));
+
+    test_add_class(&twice, "n01000000", 1);
+    test_add_class(&twice, "n01000000", 2);
+    assert_ok(tar_end(&twice, 512));
+    assert_fails(extract_with(test_write(test_path("twice.tar"), &twice), test_path("twice"), NULL),
+                 STATUS_CORRUPT, "\"n01000000\" occurs twice");
+
+    inner.length = 0;
+    assert_ok(tar_add_file(&inner, "n01000000_1.JPEG", "x", 1));
+    assert_ok(tar_add_file(&inner, "n01000000_1.JPEG", "y", 1));
+    assert_ok(tar_end(&inner, 512));
+    assert_ok(tar_add_file(&images, "n01000000.tar", inner.data, inner.length));
+    assert_ok(tar_end(&images, 512));
+    assert_fails(extract_with(test_write(test_path("images.tar"), &images), test_path("images"),
+                              NULL),
+                 STATUS_CORRUPT, "n01000000_1.JPEG twice");
+    assert_false(path_exists(test_path("images/n01000000")));
+
+    test_add_class(&none, "n01000000", 0);
+    assert_ok(tar_end(&none, 512));
+    assert_fails(extract_with(test_write(test_path("none.tar"), &none), test_path("none"), NULL),
+                 STATUS_NOT_FOUND, "holds no images");
+}
+
+static const struct test_synset synsets[] = {
+    {1, "n03000000", "c", 0, 3},
+    {2, "n01000000", "a", 0, 1},
+    {3, "n02000000", "b", 0, 2},
+};
+
+static void test_val(void **state)
+{
+    (void)state;
+    static const int numbers[] = {6, 1, 2, 4};
+    const char *archive = test_val_tar(test_path("val.tar"), numbers, 4);
+    test_devkit_write(test_path("kit"), synsets, 3, "1\n2\n3\n1\n2\n3\n");
+    const char *kit = test_path("kit");
+    assert_ok(extract_with(archive, test_path("val"), kit));
+    assert_int_equal(result.classes, 3);
+    assert_int_equal(result.missing, 2);
+    assert_int_equal(result.first_missing, 3);
+    test_check_image(test_path("val/n03000000/ILSVRC2012_val_00000001.JPEG"));
+    test_check_image(test_path("val/n01000000/ILSVRC2012_val_00000002.JPEG"));
+    test_check_image(test_path("val/n03000000/ILSVRC2012_val_00000004.JPEG"));
+    test_check_image(test_path("val/n02000000/ILSVRC2012_val_00000006.JPEG"));
+    assert_ok(extract_with(archive, test_path("val"), kit));
+    assert_int_equal(result.kept, 4);
+    assert_fails(extract_with(archive, test_path("val"), NULL), STATUS_FAILED,
+                 "has class folders already (n01000000, …)");
+
+    assert_ok(extract_with(archive, test_path("flat"), NULL));
+    assert_true(result.is_flat);
+    test_check_image(test_path("flat/ILSVRC2012_val_00000006.JPEG"));
+    assert_ok(file_remove(test_path("flat/ILSVRC2012_val_00000006.JPEG")));
+    assert_ok(extract_with(archive, test_path("flat"), NULL));
+    assert_int_equal(result.kept, 3);
+    test_check_image(test_path("flat/ILSVRC2012_val_00000006.JPEG"));
+    assert_fails(extract_with(archive, test_path("flat"), kit), STATUS_FAILED, "headrace organize");
+
+    static const int beyond[] = {1, 7};
+    archive = test_val_tar(test_path("beyond.tar"), beyond, 2);
+    assert_fails(extract_with(archive, test_path("beyond"), kit), STATUS_CORRUPT,
+                 "ILSVRC2012_val_00000007.JPEG has a number beyond the ground truth");
+}
+
+static void test_other_classes(void **state)
+{
+    (void)state;
+    const char *archive = test_train_tar(test_path("train.tar"), classes, CLASS_COUNT);
+    test_devkit_write(test_path("kit"), synsets, 3, "1\n");
+    assert_fails(extract_with(archive, test_path("other"), test_path("kit")), STATUS_CORRUPT,
+                 "2 classes that the devkit's 3 do not have (n04000000, n05000000) and lacks 0");
+    archive = test_train_tar(test_path("two.tar"), classes, 2);
+    assert_ok(extract_with(archive, test_path("two"), test_path("kit")));
+    assert_int_equal(result.other_counts, 0);
+    archive = test_train_tar(test_path("one.tar"), classes + 1, 1);
+    assert_ok(extract_with(archive, test_path("one"), test_path("kit")));
+    assert_string_equal(result.other_count_example, "n02000000 has 1, published are 2");
+}
+
+static void test_wrong_archives(void **state)
+{
+    (void)state;
+    assert_ok(file_write_atomic(test_path("page.tar"), "<!DOCTYPE html>", 15));
+    assert_fails(extract_with(test_path("page.tar"), test_path("x"), NULL), STATUS_CORRUPT,
+                 "an HTML page");
+    CLEANUP(buffer_done) struct buffer folders = {0}, kit = {0};
+    assert_ok(tar_add_file(&folders, "cat/1.jpg", "x", 1));
+    assert_ok(tar_end(&folders, 512));
+    assert_fails(extract_with(test_write(test_path("folders.tar"), &folders), test_path("x"), NULL),
+                 STATUS_USAGE, "tar -xf");
+    assert_ok(tar_add_file(&kit, "k/data/meta.mat", "x", 1));
+    assert_ok(tar_end(&kit, 512));
+    assert_fails(extract_with(test_write(test_path("kit.tar"), &kit), test_path("x"), NULL),
+                 STATUS_USAGE, "--devkit");
+}
+
+static void test_lock(void **state)
+{
+    (void)state;
+    CLEANUP(stage_close) struct stage *stage = NULL;
+    const char *archive = test_train_tar(test_path("train.tar"), classes, CLASS_COUNT);
+    assert_ok(stage_open(test_path("locked"), &stage));
+    assert_fails(extract_with(archive, test_path("locked"), NULL), STATUS_FAILED,
+                 "another headrace is writing");
+}
+
+/* Killed at any call that changes the disk, a run leaves only whole classes, and the next run ends
+ * as if nothing had been. */
+static void test_kill(void **state)
+{
+    (void)state;
+    const char *archive = test_train_tar(test_path("train.tar"), classes, CLASS_COUNT);
+    int killed = 0;
+    for (int k = 1; k <= 55; k += 4) {
+        char fault[32];
+        snprintf(fault, sizeof fault, "kill:%d", k);
+        assert_ok(folder_remove(test_path("kill")));
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            disk_set_fault(fault);
+            struct status status = extract_with(archive, test_path("kill"), NULL);
+            _exit(status.code == STATUS_DONE ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+        killed += WIFSIGNALED(status);
+        for (size_t i = 0; i < CLASS_COUNT; i++) {
+            CLEANUP(folder_list_done) struct folder_list list = {0};
+            CLEANUP(memory_free) char *folder = NULL;
+            assert_ok(path_join(test_path("kill"), classes[i], &folder));
+            if (!path_exists(folder))
+                continue;
+            assert_ok(folder_list_read(folder, &list));
+            assert_int_equal(list.count, i + 1);
+        }
+        assert_ok(extract_with(archive, test_path("kill"), NULL));
+        check_train(test_path("kill"));
+    }
+    assert_true(killed >= 10);
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    static const char *const errors[] = {"ENOSPC", "EDQUOT", "EIO", "EACCES"};
+    const char *archive = test_train_tar(test_path("train.tar"), classes, CLASS_COUNT);
+    for (int k = 1; k <= 50; k += 9) {
+        for (size_t i = 0; i < ARRAY_LENGTH(errors); i++) {
+            char fault[32];
+            snprintf(fault, sizeof fault, "%s:%d", errors[i], k);
+            assert_ok(folder_remove(test_path("full")));
+            disk_set_fault(fault);
+            struct status status = extract_with(archive, test_path("full"), NULL);
+            disk_set_fault(NULL);
+            if (status.code != STATUS_DONE && i < 2) {
+                assert_int_equal(status.code, STATUS_NO_SPACE);
+                assert_non_null(strstr(status_message(&status), "run the same command again"));
+            }
+            status_clear(&status);
+            assert_ok(extract_with(archive, test_path("full"), NULL));
+            check_train(test_path("full"));
+        }
+    }
+}
+
+static void test_space_check(void **state)
+{
+    (void)state;
+    CLEANUP(stage_close) struct stage *stage = NULL;
+    assert_ok(stage_open(test_path("space"), &stage));
+    assert_ok(stage_check_space(stage, 1000, 10));
+    assert_fails(stage_check_space(stage, (uint64_t)1 << 60, 10), STATUS_NO_SPACE, "needs 1.2 EB");
+}
+
+static void test_real_archives(void **state)
+{
+    (void)state;
+    const char *devkit_file = test_data_path("ILSVRC2012_devkit_t12.tar.gz");
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    assert_ok(extract_with(test_data_path("ILSVRC2012_img_train.tar"), test_path("real/train"),
+                           devkit_file));
+    assert_int_equal(result.images, 1000);
+    assert_int_equal(result.classes, 1000);
+    assert_int_equal(result.other_counts, 1000);
+    assert_ok(
+        extract_with(test_data_path("ILSVRC2012_img_val.tar"), test_path("real/val"), devkit_file));
+    assert_int_equal(result.images, 1300);
+
+    assert_ok(devkit_open(devkit_file, &devkit));
+    uint64_t images = 0;
+    for (size_t label = 0; label < 1000; label++) {
+        CLEANUP(folder_list_done) struct folder_list list = {0};
+        CLEANUP(memory_free) char *folder = NULL;
+        assert_ok(path_join(test_path("real/val"),
+                            class_table_at(devkit_classes(devkit), label)->wnid, &folder));
+        if (!path_exists(folder))
+            continue;
+        assert_ok(folder_list_read(folder, &list));
+        images += list.count;
+        for (size_t i = 0; i < list.count; i++) {
+            long number = strtol(list.entries[i].name + strlen("ILSVRC2012_val_"), NULL, 10);
+            assert_int_equal(devkit_val_label(devkit, (size_t)number), label);
+        }
+    }
+    assert_int_equal(images, 1300);
+}
+
+int main(void)
+{
+    progress_set_quiet(1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_train),         cmocka_unit_test(test_train_compressed),
+        cmocka_unit_test(test_resume),        cmocka_unit_test(test_broken_class),
+        cmocka_unit_test(test_bad_archives),  cmocka_unit_test(test_val),
+        cmocka_unit_test(test_other_classes), cmocka_unit_test(test_wrong_archives),
+        cmocka_unit_test(test_lock),          cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_space_check),
+        cmocka_unit_test(test_real_archives),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    extract_result_done(&result);
+    return failed;
+}

@@ -1,0 +1,219 @@
+/* Resampling against Pillow (tests/oracle/pillow_golden.py), and each variant against the plain
+ * one. */
+
+#include "tests/test.h"
+
+#include "base/cpu.h"
+#include "base/random.h"
+#include "image/resample.h"
+#include "image/resample_kernels.h"
+#include "tests/support/golden.h"
+
+/* The pixels of a region, as a decoder would hand them on. */
+static void cut(const struct picture *image, const struct rectangle *region, struct picture *part)
+{
+    assert_ok(picture_resize(part, region->width, region->height));
+    part->origin_x = region->x;
+    part->origin_y = region->y;
+    for (uint32_t y = 0; y < region->height; y++)
+        memcpy(part->pixels + y * part->stride_bytes,
+               image->pixels + (region->y + y) * image->stride_bytes + 3 * (size_t)region->x,
+               3 * (size_t)region->width);
+}
+
+static void resizes_as_pillow(void **state)
+{
+    (void)state;
+    CLEANUP(golden_done) struct golden golden = {0};
+    CLEANUP(resampler_close) struct resampler *resampler = NULL;
+    CLEANUP(picture_done) struct picture image = {0}, out = {0};
+    assert_ok(golden_open("pillow_resize.txt", &golden));
+    assert_ok(resampler_open(&resampler));
+    while (golden_line(&golden)) {
+        uint64_t seed = golden_number(&golden);
+        uint32_t numbers[8];
+        for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
+            numbers[i] = (uint32_t)golden_number(&golden);
+        struct crop crop = {
+            .box = {numbers[2], numbers[3], numbers[4], numbers[5]},
+            .out_width = numbers[6],
+            .out_height = numbers[7],
+            .window = {0, 0, numbers[6], numbers[7]},
+        };
+        assert_ok(picture_from_seed(seed, numbers[0], numbers[1], &image));
+        assert_ok(resampler_run(resampler, &image, &crop, &out));
+        assert_int_equal(picture_crc(&out), golden_hex(&golden));
+        assert_false(golden.failed);
+    }
+}
+
+static void center_crops_as_torchvision(void **state)
+{
+    (void)state;
+    CLEANUP(golden_done) struct golden golden = {0};
+    CLEANUP(resampler_close) struct resampler *resampler = NULL;
+    CLEANUP(picture_done) struct picture image = {0}, part = {0}, out = {0};
+    assert_ok(golden_open("torchvision_center.txt", &golden));
+    assert_ok(resampler_open(&resampler));
+    while (golden_line(&golden)) {
+        uint64_t seed = golden_number(&golden);
+        uint32_t numbers[8];
+        for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
+            numbers[i] = (uint32_t)golden_number(&golden);
+        if (seed % 6 != 0)
+            continue;
+        struct crop crop = crop_center(numbers[0], numbers[1], numbers[2], numbers[3]);
+        struct rectangle region = resample_region(&crop);
+        assert_ok(picture_from_seed(seed, numbers[0], numbers[1], &image));
+        cut(&image, &region, &part);
+        assert_ok(resampler_run(resampler, &part, &crop, &out));
+        assert_int_equal(picture_crc(&out), golden_hex(&golden));
+        assert_false(golden.failed);
+    }
+}
+
+/* A window of an output equals that part of the whole output, from the region's pixels alone. */
+static void windows_are_parts_of_the_whole(void **state)
+{
+    (void)state;
+    CLEANUP(resampler_close) struct resampler *resampler = NULL;
+    CLEANUP(picture_done) struct picture image = {0}, part = {0}, whole = {0}, out = {0};
+    assert_ok(resampler_open(&resampler));
+    for (uint64_t n = 0; n < 120; n++) {
+        struct random_stream stream = random_stream_make(4, RANDOM_TEST, 0, n);
+        uint32_t width = 1 + (uint32_t)random_below(&stream, 150);
+        uint32_t height = 1 + (uint32_t)random_below(&stream, 150);
+        assert_ok(picture_from_seed(n, width, height, &image));
+        struct crop crop = {.box = {0, 0, width, height}};
+        crop.out_width = n % 5 == 0 ? width : 1 + (uint32_t)random_below(&stream, 90);
+        crop.out_height = n % 7 == 0 ? height : 1 + (uint32_t)random_below(&stream, 90);
+        crop.window = (struct rectangle){0, 0, crop.out_width, crop.out_height};
+        assert_ok(resampler_run(resampler, &image, &crop, &whole));
+
+        crop.window.x = (uint32_t)random_below(&stream, crop.out_width);
+        crop.window.y = (uint32_t)random_below(&stream, crop.out_height);
+        crop.window.width = 1 + (uint32_t)random_below(&stream, crop.out_width - crop.window.x);
+        crop.window.height = 1 + (uint32_t)random_below(&stream, crop.out_height - crop.window.y);
+        struct rectangle region = resample_region(&crop);
+        cut(&image, &region, &part);
+        assert_ok(resampler_run(resampler, &part, &crop, &out));
+        cut(&whole, &crop.window, &part);
+        assert_int_equal(picture_crc(&out), picture_crc(&part));
+    }
+}
+
+static void missing_pixels_are_an_error(void **state)
+{
+    (void)state;
+    CLEANUP(resampler_close) struct resampler *resampler = NULL;
+    CLEANUP(picture_done) struct picture image = {0}, out = {0};
+    assert_ok(resampler_open(&resampler));
+    assert_ok(picture_from_seed(0, 20, 20, &image));
+    struct crop crop = {.box = {0, 0, 21, 20},
+                        .out_width = 8,
+                        .out_height = 8,
+                        .window = {0, 0, 8, 8}};
+    assert_fails(resampler_run(resampler, &image, &crop, &out), STATUS_FAILED, "lacks pixels");
+    crop.box.width = 20;
+    image.origin_y = 1;
+    assert_fails(resampler_run(resampler, &image, &crop, &out), STATUS_FAILED, "lacks pixels");
+}
+
+/* --- Variants ------------------------------------------------------------------------------------
+ */
+
+struct test_axis {
+    struct resample_axis axis;
+    uint32_t first[300];
+    int32_t weights[300 * 64];
+    uint32_t high[300 * 32], low[300 * 32];
+};
+
+/* Any weights up to 1 (also in sum), starts that do not decrease; the last input may be named in
+ * vain. */
+static void random_axis(struct random_stream *stream, struct test_axis *test, uint32_t count,
+                        uint32_t inputs)
+{
+    struct resample_axis *axis = &test->axis;
+    *axis = (struct resample_axis){
+        .count = count,
+        .input_count = inputs,
+        .pairs = 1 + (uint32_t)random_below(stream, (inputs + 1) / 2 < 32 ? (inputs + 1) / 2 : 32),
+        .first = test->first,
+        .weights = test->weights,
+        .high = test->high,
+        .low = test->low,
+    };
+    uint32_t taps = 2 * axis->pairs, room = inputs + 1 - taps;
+    for (uint32_t i = 0; i < count; i++) {
+        axis->first[i] = (uint32_t)((uint64_t)room * i / count);
+        int32_t left = 1 << RESAMPLE_BITS;
+        for (uint32_t k = 0; k < taps; k++) {
+            bool exists = axis->first[i] + k < inputs;
+            int32_t weight = exists ? (int32_t)random_below(stream, (uint64_t)left + 1) : 0;
+            if (exists && random_below(stream, 8) == 0)
+                weight = left;
+            axis->weights[i * taps + k] = weight;
+            left -= weight;
+        }
+        for (uint32_t j = 0; j < axis->pairs; j++) {
+            uint32_t even = (uint32_t)axis->weights[i * taps + 2 * j];
+            uint32_t odd = (uint32_t)axis->weights[i * taps + 2 * j + 1];
+            axis->high[i * axis->pairs + j] = even >> RESAMPLE_LOW_BITS | odd >> RESAMPLE_LOW_BITS
+                                                                                     << 16;
+            axis->low[i * axis->pairs + j] = (even & 2047) | (odd & 2047) << 16;
+        }
+    }
+}
+
+static void run_pass(const struct resample_kernels *kernels, const struct resample_axis *axis,
+                     bool across, const struct picture *in, struct picture *out)
+{
+    CLEANUP(memory_free) void *table = NULL;
+    if (across && kernels->make_table) {
+        assert_ok(memory_alloc(kernels->table_bytes(axis), 1, &table));
+        kernels->make_table(axis, table);
+    }
+    assert_ok(
+        picture_resize(out, across ? axis->count : in->width, across ? in->height : axis->count));
+    if (across)
+        kernels->horizontal(axis, table, in->pixels, in->stride_bytes, in->height, out->pixels,
+                            out->stride_bytes);
+    else
+        kernels->vertical(axis, in->pixels, in->stride_bytes, 3 * (size_t)in->width, out->pixels,
+                          out->stride_bytes);
+}
+
+static void variants_equal_plain(void **state)
+{
+    (void)state;
+    CLEANUP(picture_done) struct picture image = {0}, expected = {0}, out = {0};
+    CLEANUP(memory_free) struct test_axis *test = NULL;
+    assert_ok(memory_alloc(1, sizeof *test, &test));
+    for (uint64_t n = 0; n < 300; n++) {
+        struct random_stream stream = random_stream_make(5, RANDOM_TEST, 0, n);
+        bool across = n % 2;
+        uint32_t inputs = 1 + (uint32_t)random_below(&stream, n % 20 < 2 ? 2000 : 130);
+        uint32_t other = 1 + (uint32_t)random_below(&stream, 40);
+        random_axis(&stream, test, 1 + (uint32_t)random_below(&stream, 299), inputs);
+        assert_ok(picture_from_seed(n, across ? inputs : other, across ? other : inputs, &image));
+        run_pass(&resample_plain, &test->axis, across, &image, &expected);
+        for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++) {
+            run_pass(resample_kernels_for(level), &test->axis, across, &image, &out);
+            assert_int_equal(picture_crc(&out), picture_crc(&expected));
+        }
+    }
+}
+
+int main(void)
+{
+    print_message("processor: %s\n", cpu_level_name(cpu_level()));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resizes_as_pillow),
+        cmocka_unit_test(center_crops_as_torchvision),
+        cmocka_unit_test(windows_are_parts_of_the_whole),
+        cmocka_unit_test(missing_pixels_are_an_error),
+        cmocka_unit_test(variants_equal_plain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
