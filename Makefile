@@ -98,7 +98,7 @@ endif
 
 # Program and modules carry a checksum of the interface between them and refuse another one's.
 $(BUILD)/obj/train/%.o $(BUILD)/obj64/train/%.o: FILE_FLAGS += -include $(BUILD)/build_id.h
-$(BUILD)/obj/train/cpu/%.o: FILE_FLAGS += -fopenmp $(ONEDNN_FLAGS)
+$(BUILD)/obj/train/cpu/%.o: FILE_FLAGS += -fopenmp -fvisibility=hidden $(ONEDNN_FLAGS)
 $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 # --- Rules ------------------------------------------------------------------------------------------
@@ -158,6 +158,14 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -lcmocka $(LIBS)
+
+# The kernels of the CPU backend are tested by themselves, without oneDNN.
+$(BUILD)/tests/test_cpu_kernels: $(filter $(BUILD)/obj/train/cpu/kernels%,$(CPU_OBJ))
+
+$(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench_%.o $(TRAIN_OBJ) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' $(LIBS)
 
 $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/%.o $(TRAIN_OBJ) $(LIB_OBJ)
 	$(call say,LINK)

@@ -16,6 +16,7 @@ fi
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 export HEADRACE_DATA=${HEADRACE_DATA:-$PWD/../shared/data}
 export HEADRACE_BIN=${HEADRACE_BIN:-$PWD/${BUILD:-build}/headrace}
+export HEADRACE_MODULES=${HEADRACE_MODULES:-$PWD/${BUILD:-build}}
 [ ! -f tests/lsan.supp ] || export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/tests/lsan.supp:print_suppressions=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 

@@ -1,0 +1,106 @@
+/* The oneDNN backend: its module's one entry, and the table behind it. */
+
+#include <omp.h>
+
+#include "base/cpu.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "train/cpu/plan.h"
+
+void backend_enter(const struct backend *backend)
+{
+    omp_set_num_threads((int)backend->threads);
+}
+
+static void backend_close(struct backend *backend)
+{
+    if (!backend)
+        return;
+    onednn_close(backend->onednn);
+    memory_free(backend);
+}
+CLEANUP_POINTER(backend_close, struct backend)
+
+static struct status dtype_choose(enum train_dtype asked, enum train_dtype *ret_dtype)
+{
+    if (asked == DTYPE_BF16 && !cpu_has_avx512_bf16())
+        FAIL(STATUS_UNSUPPORTED, "bf16 on the CPU needs a processor with AMX or AVX512-BF16, which "
+                                 "this one lacks: use f32");
+    if (asked != DTYPE_AUTO && asked != DTYPE_F32 && asked != DTYPE_BF16)
+        FAIL(STATUS_UNSUPPORTED, "the cpu backend computes in f32 or bf16, not in %s",
+             asked == DTYPE_FP16 ? "fp16" : "tf32");
+    /* Without AMX, bf16 is slower than f32. */
+    if (asked == DTYPE_AUTO)
+        asked = cpu_has_amx_bf16() ? DTYPE_BF16 : DTYPE_F32;
+    *ret_dtype = asked;
+    return OK;
+}
+
+static struct status backend_open(const struct backend_config *config, struct backend **ret_backend)
+{
+    CLEANUP(backend_close) struct backend *backend = NULL;
+    TRY(memory_alloc(1, sizeof *backend, &backend));
+    TRY(dtype_choose(config->dtype, &backend->dtype));
+    /* OpenMP's threads wait for each other by spinning: more of them than cores would only be in
+     * the way. */
+    unsigned cores = cores_available();
+    backend->threads = config->threads > 0 && config->threads < cores ? config->threads : cores;
+    backend->kernels = kernels_find(cpu_level(), backend->dtype);
+    TRY(onednn_open(&backend->onednn));
+    *ret_backend = MOVE(backend);
+    return OK;
+}
+
+static enum train_dtype backend_dtype(const struct backend *backend)
+{
+    return backend->dtype;
+}
+
+static struct status backend_describe(const struct backend *backend, struct buffer *text)
+{
+    const char *engine = backend->dtype == DTYPE_F32 ? cpu_level_name(cpu_level())
+                         : cpu_has_amx_bf16()        ? "AMX"
+                                                     : "AVX512-BF16";
+    TRY(buffer_append_text(text, "cpu: %u thread%s, %s (%s), ", backend->threads,
+                           backend->threads == 1 ? "" : "s",
+                           backend->dtype == DTYPE_F32 ? "f32" : "bf16", engine));
+    return onednn_describe(text);
+}
+
+static void backend_input_format(const struct backend *backend, struct tensor_format *format)
+{
+    format->type = backend->dtype == DTYPE_F32 ? TENSOR_F32 : TENSOR_BF16;
+    format->layout = TENSOR_NHWC;
+}
+
+static const struct backend_ops ops = {
+    .open = backend_open,
+    .close = backend_close,
+    .dtype = backend_dtype,
+    .describe = backend_describe,
+    .input_format = backend_input_format,
+    .store_open = store_open,
+    .store_close = store_close,
+    .store_write = store_write,
+    .store_read = store_read,
+    .store_update = store_update,
+    .plan_open = plan_open,
+    .plan_close = plan_close,
+    .plan_forward_backward = plan_forward_backward,
+    .plan_forward = plan_forward,
+    .plan_metrics = plan_metrics,
+    .plan_logits = plan_logits,
+    .plan_bytes = plan_bytes,
+};
+
+__attribute__((visibility("default"))) const struct backend_module *headrace_backend_module(void);
+
+const struct backend_module *headrace_backend_module(void)
+{
+    static const struct backend_module module = {
+        .build_id = HEADRACE_BUILD_ID,
+        .name = "cpu",
+        .ops = &ops,
+    };
+    return &module;
+}

@@ -1,0 +1,7 @@
+/* The kernels for AVX2; this file is compiled for it. */
+
+#include "train/cpu/kernels_simd.h"
+
+#ifdef __AVX2__
+KERNEL_TABLES(avx2)
+#endif

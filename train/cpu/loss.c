@@ -1,0 +1,122 @@
+#include "train/cpu/loss.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/cpu/cpu.h"
+
+struct status loss_init(struct loss *loss, const struct loss_shape *shape)
+{
+    loss->shape = *shape;
+    TRY(memory_alloc(shape->batch, sizeof *loss->losses, &loss->losses));
+    return memory_alloc(shape->batch, sizeof *loss->ranks, &loss->ranks);
+}
+
+void loss_done(struct loss *loss)
+{
+    memory_free(loss->losses);
+    memory_free(loss->ranks);
+}
+
+static struct status labels_check(const struct loss_shape *shape, const int32_t *labels,
+                                  uint32_t *ret_count)
+{
+    *ret_count = 0;
+    for (uint32_t i = 0; i < shape->batch; i++) {
+        if (labels[i] < -1 || labels[i] >= (int64_t)shape->classes)
+            FAIL(STATUS_USAGE, "image %u of the batch has label %d, and the network has %u classes",
+                 i, labels[i], shape->classes);
+        *ret_count += labels[i] >= 0;
+    }
+    return OK;
+}
+
+/* Classes that come before the label's: larger logits, or equal ones of a lower class. A label
+ * whose logit is not a number comes last. */
+static uint32_t label_rank(const float *logits, uint32_t classes, uint32_t label)
+{
+    uint32_t before = 0;
+    for (uint32_t c = 0; c < classes; c++) {
+        bool behind = logits[c] < logits[label] || (logits[c] == logits[label] && c > label);
+        before += c != label && !behind;
+    }
+    return before;
+}
+
+/* Σ over classes of target · −log softmax. */
+static double image_loss(const struct loss_shape *shape, const float *logits, uint32_t label,
+                         double log_sum)
+{
+    double smoothing = (double)shape->label_smoothing;
+    double loss = log_sum - (double)logits[label];
+    if (smoothing == 0)
+        return loss;
+    double mean = 0;
+    for (uint32_t c = 0; c < shape->classes; c++)
+        mean += log_sum - (double)logits[c];
+    return (1 - smoothing) * loss + smoothing * mean / shape->classes;
+}
+
+static void image_gradient(const struct loss_shape *shape, const float *logits, uint32_t label,
+                           double log_sum, double weight, float *ret_gradient)
+{
+    double spread = (double)shape->label_smoothing / shape->classes;
+    for (uint32_t c = 0; c < shape->classes; c++) {
+        double target = spread + (c == label ? 1 - (double)shape->label_smoothing : 0);
+        double softmax = exp((double)logits[c] - log_sum);
+        ret_gradient[c] = (float)((softmax - target) * weight);
+    }
+}
+
+/* log Σ exp. */
+static double logits_log_sum(const float *logits, uint32_t classes)
+{
+    float largest = logits[0];
+    for (uint32_t c = 1; c < classes; c++)
+        largest = logits[c] > largest ? logits[c] : largest;
+    double sum = 0;
+    for (uint32_t c = 0; c < classes; c++)
+        sum += exp((double)(logits[c] - largest));
+    return log(sum) + (double)largest;
+}
+
+static void image_run(struct loss *loss, uint32_t image, const float *logits, int32_t label,
+                      double weight, float *ret_gradient)
+{
+    if (label < 0) {
+        if (ret_gradient)
+            memset(ret_gradient, 0, loss->shape.classes * sizeof *ret_gradient);
+        return;
+    }
+    double log_sum = logits_log_sum(logits, loss->shape.classes);
+    loss->losses[image] = image_loss(&loss->shape, logits, (uint32_t)label, log_sum);
+    loss->ranks[image] = label_rank(logits, loss->shape.classes, (uint32_t)label);
+    if (ret_gradient)
+        image_gradient(&loss->shape, logits, (uint32_t)label, log_sum, weight, ret_gradient);
+}
+
+struct status loss_run(struct loss *loss, const float *logits, const int32_t *labels,
+                       unsigned threads, float *ret_gradient, struct step_metrics *ret_metrics)
+{
+    const size_t classes = loss->shape.classes;
+    uint32_t count;
+    TRY(labels_check(&loss->shape, labels, &count));
+    double weight = count ? 1.0 / count : 0;
+    FOR_PARTS(part, threads)
+    {
+        struct span images = span_part(loss->shape.batch, 1, part, threads);
+        for (size_t i = images.begin; i < images.end; i++)
+            image_run(loss, (uint32_t)i, logits + i * classes, labels[i], weight,
+                      ret_gradient ? ret_gradient + i * classes : NULL);
+    }
+    *ret_metrics = (struct step_metrics){.count = count};
+    for (uint32_t i = 0; i < loss->shape.batch; i++) {
+        if (labels[i] < 0)
+            continue;
+        ret_metrics->loss_sum += loss->losses[i];
+        ret_metrics->top1 += loss->ranks[i] < 1;
+        ret_metrics->top5 += loss->ranks[i] < 5;
+    }
+    return OK;
+}

@@ -1,0 +1,238 @@
+#include "train/cpu/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+
+struct status plan_alloc(struct plan *plan, size_t size_bytes, void *ret_pointer)
+{
+    void *tensor = NULL;
+    TRY(memory_grow(plan->tensor_count + 1, sizeof *plan->tensors, &plan->tensors,
+                    &plan->tensor_capacity));
+    TRY(memory_alloc_tensor(size_bytes, &tensor));
+    plan->tensors[plan->tensor_count++] = tensor;
+    plan->bytes += size_bytes;
+    memcpy(ret_pointer, &tensor, sizeof tensor);
+    return OK;
+}
+
+struct status plan_alloc_elements(struct plan *plan, size_t count, void *ret_pointer)
+{
+    return plan_alloc(plan, count * element_bytes(plan->backend), ret_pointer);
+}
+
+static void plan_note_scratch(struct plan *plan, const struct operation *operation)
+{
+    size_t needed = operation_scratch_bytes(operation);
+    if (needed > plan->scratch_bytes)
+        plan->scratch_bytes = needed;
+}
+
+static bool conv_config_equal(const struct conv_config *a, const struct conv_config *b)
+{
+    return memcmp(&a->shape, &b->shape, sizeof a->shape) == 0 && a->dtype == b->dtype &&
+           a->bias == b->bias && a->post == b->post;
+}
+
+/* With HEADRACE_CPU_VERBOSE in the environment, says which of oneDNN's implementations run. */
+static void operation_announce(enum operation_pass pass, const struct conv_shape *s,
+                               const struct operation *operation)
+{
+    static const char *const names[] = {"forward", "backward data", "backward weights"};
+    if (getenv("HEADRACE_CPU_VERBOSE"))
+        log_note("%ux%u/%u convolution of (%u, %u, %u, %u) to %u channels, %s: %s", s->kernel,
+                 s->kernel, s->stride, s->batch, s->height, s->width, s->channels_in,
+                 s->channels_out, names[pass], operation_implementation(operation));
+}
+
+struct status plan_add_conv(struct plan *plan, enum operation_pass pass,
+                            const struct conv_config *config, struct operation **ret_operation)
+{
+    for (size_t i = 0; i < plan->conv_count; i++)
+        if (plan->convs[i].pass == pass && conv_config_equal(&plan->convs[i].config, config)) {
+            *ret_operation = plan->convs[i].operation;
+            return OK;
+        }
+    TRY(memory_grow(plan->conv_count + 1, sizeof *plan->convs, &plan->convs, &plan->conv_capacity));
+    struct operation *operation = NULL;
+    TRY(operation_open_conv(plan->backend->onednn, pass, config, &operation));
+    plan->convs[plan->conv_count++] =
+        (struct planned_operation){.pass = pass, .config = *config, .operation = operation};
+    plan_note_scratch(plan, operation);
+    operation_announce(pass, &config->shape, operation);
+    *ret_operation = operation;
+    return OK;
+}
+
+/* Takes ownership of `operation`. */
+static struct status plan_keep(struct plan *plan, struct operation *operation)
+{
+    CLEANUP(operation_close) struct operation *owned = operation;
+    TRY(memory_grow(plan->other_count + 1, sizeof *plan->others, &plan->others,
+                    &plan->other_capacity));
+    plan_note_scratch(plan, owned);
+    plan->others[plan->other_count++] = MOVE(owned);
+    return OK;
+}
+
+struct status plan_add_fc(struct plan *plan, enum operation_pass pass,
+                          struct operation **ret_operation)
+{
+    const struct fc_config config = {
+        .batch = plan->outline->batch,
+        .in = plan->outline->head_channels,
+        .out = plan->outline->classes,
+        .dtype = plan->backend->dtype,
+    };
+    TRY(operation_open_fc(plan->backend->onednn, pass, &config, ret_operation));
+    return plan_keep(plan, *ret_operation);
+}
+
+struct status plan_add_reorder(struct plan *plan, const struct layout *from,
+                               const struct layout *to, struct operation **ret_operation)
+{
+    TRY(operation_open_reorder(plan->backend->onednn, from, to, ret_operation));
+    return plan_keep(plan, *ret_operation);
+}
+
+struct status plan_run(struct plan *plan, struct operation *operation, void *input, void *weights,
+                       void *bias, void *output)
+{
+    const struct operation_tensors tensors = {
+        .input = input,
+        .weights = weights,
+        .bias = bias,
+        .output = output,
+        .scratch = plan->scratch,
+    };
+    return operation_run(operation, &tensors);
+}
+
+void plan_average(const struct plan *plan, const void *x, void *pooled)
+{
+    const struct backend *backend = plan->backend;
+    const struct outline *outline = plan->outline;
+    const size_t pixels = outline->head_pixels;
+    FOR_PARTS(part, backend->threads)
+    {
+        struct span images = span_part(outline->batch, 1, part, backend->threads);
+        for (size_t i = images.begin; i < images.end; i++) {
+            struct rows rows = {i * pixels, (i + 1) * pixels, outline->head_channels};
+            backend->kernels->average(rows, x, 1.0f / (float)pixels, pooled, i);
+        }
+    }
+}
+
+static struct status plan_init(struct plan *plan)
+{
+    const struct plan_config *config = &plan->config;
+    if (config->batch == 0)
+        FAIL(STATUS_USAGE, "a batch needs at least one image");
+    TRY(outline_open(plan->store->network, config->batch, config->height, config->width,
+                     &plan->outline));
+    const struct loss_shape loss = {
+        .batch = config->batch,
+        .classes = plan->outline->classes,
+        .label_smoothing = config->mode == PLAN_TRAIN ? config->label_smoothing : 0,
+    };
+    TRY(loss_init(&plan->loss, &loss));
+    TRY(plan_alloc(plan, (size_t)loss.batch * loss.classes * sizeof(float), &plan->logits));
+    if (config->mode == PLAN_TRAIN)
+        TRY(train_pass_open(plan, &plan->train));
+    else
+        TRY(eval_pass_open(plan, &plan->eval));
+    return plan_alloc(plan, plan->scratch_bytes, &plan->scratch);
+}
+
+struct status plan_open(struct store *store, const struct plan_config *config,
+                        struct plan **ret_plan)
+{
+    CLEANUP(plan_close) struct plan *plan = NULL;
+    TRY(memory_alloc(1, sizeof *plan, &plan));
+    plan->backend = store->backend;
+    plan->store = store;
+    plan->config = *config;
+    backend_enter(plan->backend);
+    TRY(plan_init(plan));
+    *ret_plan = MOVE(plan);
+    return OK;
+}
+
+void plan_close(struct plan *plan)
+{
+    if (!plan)
+        return;
+    if (plan->train)
+        train_pass_close(plan->train, plan);
+    eval_pass_close(plan->eval);
+    for (size_t i = 0; i < plan->conv_count; i++)
+        operation_close(plan->convs[i].operation);
+    memory_free(plan->convs);
+    for (size_t i = 0; i < plan->other_count; i++)
+        operation_close(plan->others[i]);
+    memory_free(plan->others);
+    for (size_t i = 0; i < plan->tensor_count; i++)
+        memory_free(plan->tensors[i]);
+    memory_free(plan->tensors);
+    loss_done(&plan->loss);
+    outline_close(plan->outline);
+    memory_free(plan);
+}
+
+static void metrics_push(struct plan *plan, const struct step_metrics *metrics)
+{
+    if (plan->metrics_count == METRICS_KEPT) {
+        plan->metrics_first = (plan->metrics_first + 1) % METRICS_KEPT;
+        plan->metrics_count--;
+    }
+    plan->metrics[(plan->metrics_first + plan->metrics_count++) % METRICS_KEPT] = *metrics;
+}
+
+struct status plan_forward_backward(struct plan *plan, const struct step_input *input)
+{
+    struct step_metrics metrics;
+    if (!plan->train)
+        FAIL(STATUS_USAGE, "an evaluation plan has no backward pass");
+    backend_enter(plan->backend);
+    TRY(train_pass_run(plan, input->images, input->labels, &metrics));
+    metrics_push(plan, &metrics);
+    return OK;
+}
+
+struct status plan_forward(struct plan *plan, const struct step_input *input)
+{
+    struct step_metrics metrics;
+    if (!plan->eval)
+        FAIL(STATUS_USAGE, "a training plan does not evaluate");
+    backend_enter(plan->backend);
+    TRY(eval_pass_run(plan, input->images, input->labels, &metrics));
+    metrics_push(plan, &metrics);
+    return OK;
+}
+
+struct status plan_metrics(struct plan *plan, struct step_metrics *ret_metrics, size_t capacity,
+                           size_t *ret_count)
+{
+    size_t count = 0;
+    for (; count < capacity && plan->metrics_count > 0; count++) {
+        ret_metrics[count] = plan->metrics[plan->metrics_first];
+        plan->metrics_first = (plan->metrics_first + 1) % METRICS_KEPT;
+        plan->metrics_count--;
+    }
+    *ret_count = count;
+    return OK;
+}
+
+struct status plan_logits(struct plan *plan, float *ret_logits)
+{
+    size_t count = (size_t)plan->outline->batch * plan->outline->classes;
+    memcpy(ret_logits, plan->logits, count * sizeof *ret_logits);
+    return OK;
+}
+
+uint64_t plan_bytes(const struct plan *plan)
+{
+    return plan->bytes + store_bytes(plan->store);
+}

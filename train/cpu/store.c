@@ -1,0 +1,244 @@
+#include "train/cpu/store.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+static bool is_weight(const struct param *param)
+{
+    return param->kind == PARAM_CONV_WEIGHT || param->kind == PARAM_FC_WEIGHT;
+}
+
+/* Which section of the arrays a parameter lies in. */
+static unsigned section_of(const struct param *param)
+{
+    return is_weight(param) ? 0 : param_is_trained(param) ? 1 : 2;
+}
+
+/* Places every parameter by the size of its layout. */
+static void params_place(struct store *store)
+{
+    size_t ends[3], offset = 0;
+    for (unsigned section = 0; section < 3; section++) {
+        for (size_t i = 0; i < store->network->param_count; i++) {
+            if (section_of(&store->network->params[i]) != section)
+                continue;
+            store->params[i].offset = offset;
+            offset += (store->params[i].count + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
+        }
+        ends[section] = offset;
+    }
+    store->weight_count = ends[0];
+    store->trained_count = ends[1];
+    store->total_count = ends[2];
+}
+
+static struct status param_set_layout(struct store_param *param, const struct layout *layout)
+{
+    struct layout *copy;
+    TRY(layout_clone(layout, &copy));
+    layout_close(param->layout);
+    param->layout = copy;
+    param->count = layout_bytes(copy) / sizeof(float);
+    return OK;
+}
+
+static struct status dense_layout_open(const struct param *param, struct layout **ret_layout)
+{
+    return layout_open_dense(param->rank, param->shape, ret_layout);
+}
+
+static struct status arrays_open(struct store *store)
+{
+    TRY(memory_alloc_tensor(store->total_count * sizeof(float), &store->values));
+    TRY(memory_alloc_tensor(store->trained_count * sizeof(float), &store->gradients));
+    return memory_alloc_tensor(store->trained_count * sizeof(float), &store->momenta);
+}
+
+struct status store_open(struct backend *backend, const struct network *network,
+                         struct store **ret_store)
+{
+    CLEANUP(store_close) struct store *store = NULL;
+    TRY(memory_alloc(1, sizeof *store, &store));
+    store->backend = backend;
+    store->network = network;
+    store->version = 1;
+    TRY(memory_alloc(network->param_count, sizeof *store->params, &store->params));
+    for (size_t i = 0; i < network->param_count; i++) {
+        store->params[i].count = network->params[i].count;
+        if (is_weight(&network->params[i]))
+            TRY(dense_layout_open(&network->params[i], &store->params[i].layout));
+    }
+    params_place(store);
+    TRY(arrays_open(store));
+    *ret_store = MOVE(store);
+    return OK;
+}
+
+void store_close(struct store *store)
+{
+    if (!store)
+        return;
+    for (size_t i = 0; store->params && i < store->network->param_count; i++)
+        layout_close(store->params[i].layout);
+    memory_free(store->params);
+    memory_free(store->values);
+    memory_free(store->gradients);
+    memory_free(store->momenta);
+    memory_free(store);
+}
+
+uint64_t store_bytes(const struct store *store)
+{
+    return (store->total_count + 2 * store->trained_count) * sizeof(float);
+}
+
+static struct status reorder(struct backend *backend, const struct layout *from, void *source,
+                             const struct layout *to, void *target)
+{
+    CLEANUP(operation_close) struct operation *operation = NULL;
+    CLEANUP(memory_free) void *scratch = NULL;
+    backend_enter(backend);
+    TRY(operation_open_reorder(backend->onednn, from, to, &operation));
+    TRY(memory_alloc_tensor(operation_scratch_bytes(operation), &scratch));
+    const struct operation_tensors tensors = {.input = source,
+                                              .output = target,
+                                              .scratch = scratch};
+    return operation_run(operation, &tensors);
+}
+
+/* Copies one parameter from the arrays of `from` to those of `to`, which has the same parameters.
+ */
+static struct status param_move(const struct store *from, const struct store *to, size_t i)
+{
+    const struct store_param *old = &from->params[i], *new = &to->params[i];
+    float *const sources[] = {from->values, from->gradients, from->momenta};
+    float *const targets[] = {to->values, to->gradients, to->momenta};
+    unsigned roles = param_is_trained(&from->network->params[i]) ? 3 : 1;
+    for (unsigned role = 0; role < roles; role++) {
+        float *source = sources[role] + old->offset, *target = targets[role] + new->offset;
+        if (old->layout)
+            TRY(reorder(from->backend, old->layout, source, new->layout, target));
+        else
+            memcpy(target, source, old->count * sizeof *target);
+    }
+    return OK;
+}
+
+struct status store_adopt_layouts(struct store *store, const struct layout *const *wanted)
+{
+    if (store->adopted)
+        return OK;
+    CLEANUP(store_close) struct store *moved = NULL;
+    TRY(store_open(store->backend, store->network, &moved));
+    for (size_t i = 0; i < store->network->param_count; i++)
+        if (wanted[i])
+            TRY(param_set_layout(&moved->params[i], wanted[i]));
+    params_place(moved);
+    memory_free(MOVE(moved->values));
+    memory_free(MOVE(moved->gradients));
+    memory_free(MOVE(moved->momenta));
+    TRY(arrays_open(moved));
+    for (size_t i = 0; i < store->network->param_count; i++)
+        TRY(param_move(store, moved, i));
+    moved->adopted = true;
+    moved->version = store->version + 1;
+    struct store old = *store;
+    *store = *moved;
+    *moved = old; /* its arrays are freed with it */
+    return OK;
+}
+
+static struct status param_array(const struct store *store, enum param_role role, size_t param,
+                                 float **ret_array)
+{
+    const struct param *described = &store->network->params[param];
+    if (described->kind == PARAM_COUNTER || (role != ROLE_VALUE && !param_is_trained(described)))
+        FAIL(STATUS_USAGE, "the backend keeps no such tensor of '%s'", described->name);
+    float *const arrays[] = {
+        [ROLE_VALUE] = store->values,
+        [ROLE_GRADIENT] = store->gradients,
+        [ROLE_MOMENTUM] = store->momenta,
+    };
+    *ret_array = arrays[role] + store->params[param].offset;
+    return OK;
+}
+
+struct status store_write(struct store *store, enum param_role role, size_t param,
+                          const double *values)
+{
+    const struct param *described = &store->network->params[param];
+    CLEANUP(memory_free) float *dense = NULL;
+    float *array = NULL;
+    TRY(param_array(store, role, param, &array));
+    TRY(memory_alloc(described->count, sizeof *dense, &dense));
+    for (uint64_t i = 0; i < described->count; i++)
+        dense[i] = (float)values[i];
+    store->version += role == ROLE_VALUE;
+    if (!is_weight(described)) {
+        memcpy(array, dense, described->count * sizeof *dense);
+        return OK;
+    }
+    CLEANUP(layout_close) struct layout *layout = NULL;
+    TRY(dense_layout_open(described, &layout));
+    return reorder(store->backend, layout, dense, store->params[param].layout, array);
+}
+
+static struct status array_read_dense(const struct store *store, size_t param, float *array,
+                                      float *ret_values)
+{
+    const struct param *described = &store->network->params[param];
+    if (!is_weight(described)) {
+        memcpy(ret_values, array, described->count * sizeof *ret_values);
+        return OK;
+    }
+    CLEANUP(layout_close) struct layout *layout = NULL;
+    TRY(dense_layout_open(described, &layout));
+    return reorder(store->backend, store->params[param].layout, array, layout, ret_values);
+}
+
+struct status store_read_dense(const struct store *store, size_t param, float *ret_values)
+{
+    return array_read_dense(store, param, store_value(store, param), ret_values);
+}
+
+struct status store_read(struct store *store, enum param_role role, size_t param,
+                         double *ret_values)
+{
+    uint64_t count = store->network->params[param].count;
+    CLEANUP(memory_free) float *dense = NULL;
+    float *array = NULL;
+    TRY(param_array(store, role, param, &array));
+    TRY(memory_alloc(count, sizeof *dense, &dense));
+    TRY(array_read_dense(store, param, array, dense));
+    for (uint64_t i = 0; i < count; i++)
+        ret_values[i] = dense[i];
+    return OK;
+}
+
+static void section_update(struct store *store, size_t begin, size_t end, struct sgd_step step)
+{
+    const struct backend *backend = store->backend;
+    FOR_PARTS(part, backend->threads)
+    {
+        struct span span = span_part(end - begin, KERNEL_LANES, part, backend->threads);
+        backend->kernels->sgd(begin + span.begin, begin + span.end, store->values, store->momenta,
+                              store->gradients, &step);
+    }
+}
+
+struct status store_update(struct store *store, const struct sgd_update *update)
+{
+    struct sgd_step step = {
+        .learning_rate = (float)update->learning_rate,
+        .momentum = (float)update->momentum,
+        .weight_decay = (float)update->weight_decay,
+        .nesterov = update->nesterov,
+    };
+    section_update(store, 0, store->weight_count, step);
+    if (!update->decay_norm_and_bias)
+        step.weight_decay = 0;
+    section_update(store, store->weight_count, store->trained_count, step);
+    store->version++;
+    return OK;
+}
