@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"pack", "makes an index and shards from archives, folders or an index", cmd_pack},
     {"bench", "measures how fast the loader makes batches", cmd_bench},
     {"extract", "unpacks an archive into class folders", cmd_extract},
+    {"organize", "sorts flat validation images into class folders", cmd_organize},
     {"help", "shows this, or the help of a command", cmd_help},
 };
 

@@ -1,0 +1,75 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "cmd/command.h"
+#include "prep/organize.h"
+
+struct organize_arguments {
+    const char *devkit;
+    bool dry_run, link, quiet;
+};
+#define FIELD(name) offsetof(struct organize_arguments, name)
+
+static const struct option options[] = {
+    {"devkit", 0, OPT_STRING, FIELD(devkit), .value = "PATH", .required = true,
+     .help = "the devkit: its archive or folder"},
+    {"dry-run", 'n', OPT_FLAG, FIELD(dry_run), .help = "prints what would be moved, moves nothing"},
+    {"link", 0, OPT_FLAG, FIELD(link),
+     .help = "makes hard links; the flat images stay where they are"},
+    {"quiet", 'q', OPT_FLAG, FIELD(quiet), .help = "no summary"},
+    {0},
+};
+
+static const struct option_usage usage = {
+    .command = "organize",
+    .positionals = "VAL_DIR",
+    .min_positionals = 1,
+    .max_positionals = 1,
+    .summary = "Sorts flat validation images into class folders (VAL_DIR/n01440764/…).",
+    .details =
+        "Images are paired with the devkit's ground truth by the number in their names. Each is "
+        "moved by one rename, so the command can be stopped and run again; on a sorted folder "
+        "it does nothing.",
+    .example = "headrace organize imagenet/val --devkit ILSVRC2012_devkit_t12.tar.gz",
+};
+
+static void print_plan(const struct organize_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        printf("%s -> %s/%s\n", plan->moves[i].name, plan->moves[i].wnid, plan->moves[i].name);
+}
+
+static void print_summary(const struct organize_plan *plan, bool link)
+{
+    if (plan->missing)
+        log_note("%" PRIu64 " images of the ground truth are not in %s (the first is "
+                 "ILSVRC2012_val_%08" PRIu64 ".JPEG)",
+                 plan->missing, plan->val_dir, plan->first_missing);
+    if (plan->count)
+        printf("%s: %zu images %s class folders\n", plan->val_dir, plan->count,
+               link ? "linked into" : "moved into");
+    else
+        printf("%s: sorted already\n", plan->val_dir);
+}
+
+struct status cmd_organize(int argc, char **argv)
+{
+    struct organize_arguments arguments = {0};
+    struct option_parse parse;
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    CLEANUP(organize_plan_done) struct organize_plan plan = {0};
+    TRY(command_parse(&usage, options, argc, argv, &arguments, &parse));
+    if (parse.help)
+        return OK;
+    TRY(devkit_open(arguments.devkit, &devkit));
+    TRY(organize_plan_make(parse.positionals[0], devkit, &plan));
+    if (arguments.dry_run) {
+        print_plan(&plan);
+        return OK;
+    }
+    TRY(organize_apply(&plan, arguments.link));
+    if (!arguments.quiet)
+        print_summary(&plan, arguments.link);
+    return OK;
+}
