@@ -1,0 +1,167 @@
+#include "index/folder_index.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "image/folder_source.h"
+#include "index/writer.h"
+
+static const char provenance[] = "{\"source\":\"class-folders\"}";
+
+static bool is_newer(const struct stat *a, const struct stat *b)
+{
+    if (a->st_mtim.tv_sec != b->st_mtim.tv_sec)
+        return a->st_mtim.tv_sec > b->st_mtim.tv_sec;
+    return a->st_mtim.tv_nsec >= b->st_mtim.tv_nsec;
+}
+
+/* Whether a name was added to or taken from the root or a folder in it since the index was written.
+ */
+static struct status has_changed(const char *root, const char *index, bool *ret_changed)
+{
+    struct stat index_info, info;
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    *ret_changed = true;
+    if (stat(index, &index_info) != 0 || stat(root, &info) != 0 || is_newer(&info, &index_info))
+        return OK;
+    TRY(folder_list_read(root, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        CLEANUP(memory_free) char *path = NULL;
+        TRY(path_join(root, list.entries[i].name, &path));
+        if (stat(path, &info) != 0 || (S_ISDIR(info.st_mode) && is_newer(&info, &index_info)))
+            return OK;
+    }
+    *ret_changed = false;
+    return OK;
+}
+
+/* Whether an index is this folder's and as it would be made now. */
+static struct status is_current(const struct index *index, const char *root,
+                                const struct class_table *classes, bool *ret_current)
+{
+    CLEANUP(memory_free) char *real_root = NULL;
+    CLEANUP(memory_free) char *real_shard = NULL;
+    bool changed;
+    *ret_current = false;
+    if (index_shard_count(index) != 1 || index_shard(index, 0)->kind != SHARD_FOLDER ||
+        !path_exists(index_shard(index, 0)->path))
+        return OK;
+    TRY(path_real(root, &real_root));
+    TRY(path_real(index_shard(index, 0)->path, &real_shard));
+    TRY(has_changed(root, index_path(index), &changed));
+    *ret_current =
+        !changed && strcmp(real_root, real_shard) == 0 &&
+        (!classes || class_table_hash(classes) == class_table_hash(index_classes(index)));
+    return OK;
+}
+
+/* The index at `path` if it serves; else *ret_index stays NULL. */
+static struct status current_open(const char *path, const char *root,
+                                  const struct class_table *classes, struct index **ret_index)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    bool current = false;
+    if (!path_exists(path))
+        return OK;
+    struct status status = index_open(path, &index);
+    if (status.code == STATUS_DONE)
+        status = is_current(index, root, classes, &current);
+    if (status.code != STATUS_DONE)
+        log_note("%s; it is made anew from %s", status_message(&status), root);
+    status_ignore(status);
+    if (current)
+        *ret_index = MOVE(index);
+    return OK;
+}
+
+/* Without the slashes at the end. */
+static struct status root_trim(const char *root, char **ret_root)
+{
+    TRY(string_copy(root, ret_root));
+    for (size_t length = strlen(root); length > 1 && (*ret_root)[length - 1] == '/'; length--)
+        (*ret_root)[length - 1] = '\0';
+    return OK;
+}
+
+/* CACHE/headrace/NAME-HASH.idx, the hash being that of the folder's real path; NULL where no home
+ * is known. */
+static struct status cache_path(const char *root, char **ret_path)
+{
+    CLEANUP(memory_free) char *real_root = NULL;
+    CLEANUP(memory_free) char *folder = NULL;
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    uint8_t digest[SHA256_BYTES];
+    *ret_path = NULL;
+    if (cache && cache[0] == '/')
+        TRY(path_join(cache, "headrace", &folder));
+    else if (home && home[0] == '/')
+        TRY(path_join(home, ".cache/headrace", &folder));
+    else
+        return OK;
+    TRY(path_real(root, &real_root));
+    digest_sha256_bytes(real_root, strlen(real_root), digest);
+    return string_format(ret_path, "%s/%s-%016llx.idx", folder, path_base(real_root),
+                         (unsigned long long)load_le64(digest));
+}
+
+static struct status index_make(const struct source *source, const char *path)
+{
+    CLEANUP(memory_free) char *folder = NULL;
+    TRY(path_folder(path, &folder));
+    TRY(folder_create(folder));
+    TRY(index_write(source, provenance, path));
+    log_note("%zu images in %zu classes: their index is %s", source->item_count,
+             class_table_count(source->classes), path);
+    return OK;
+}
+
+/* An index whose file is gone once it is mapped. */
+static struct status fleeting_open(const struct source *source, struct index **ret_index)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    const char *folder = getenv("TMPDIR");
+    TRY(string_format(&path, "%s/headrace-%ld-%p.idx", folder && *folder ? folder : P_tmpdir,
+                      (long)getpid(), (const void *)source));
+    TRY(index_write(source, provenance, path));
+    struct status status = index_open(path, ret_index);
+    status_ignore(file_remove(path));
+    return status;
+}
+
+struct status folder_index_open(const char *root, const struct class_table *classes,
+                                unsigned threads, struct index **ret_index)
+{
+    CLEANUP(memory_free) char *trimmed = NULL;
+    CLEANUP(memory_free) char *beside = NULL;
+    CLEANUP(memory_free) char *cached = NULL;
+    CLEANUP(index_close) struct index *index = NULL;
+    CLEANUP(source_free) struct source *source = NULL;
+    TRY(root_trim(root, &trimmed));
+    TRY(string_format(&beside, "%s.idx", trimmed));
+    TRY(cache_path(trimmed, &cached));
+    const char *const places[] = {beside, cached};
+    for (size_t i = 0; i < ARRAY_LENGTH(places) && !index; i++)
+        if (places[i])
+            TRY(current_open(places[i], trimmed, classes, &index));
+    if (!index)
+        TRY(folder_source_open(trimmed, classes, threads, &source));
+    for (size_t i = 0; i < ARRAY_LENGTH(places) && !index; i++) {
+        if (!places[i])
+            continue;
+        struct status status = index_make(source, places[i]);
+        if (status.code == STATUS_DONE)
+            TRY(index_open(places[i], &index));
+        status_ignore(status);
+    }
+    if (!index)
+        TRY(fleeting_open(source, &index));
+    *ret_index = MOVE(index);
+    return OK;
+}
