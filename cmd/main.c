@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"bench", "measures how fast the loader makes batches", cmd_bench},
     {"extract", "unpacks an archive into class folders", cmd_extract},
     {"organize", "sorts flat validation images into class folders", cmd_organize},
+    {"train", "trains a ResNet", cmd_train},
     {"help", "shows this, or the help of a command", cmd_help},
 };
 

@@ -123,6 +123,22 @@ static void test_what_is_saved_is_loaded(void **state)
     assert_true(lr == .1);
 }
 
+/* The copy stays what it was when the original is replaced. */
+static void test_a_copy_is_a_pair_of_its_own(void **state)
+{
+    (void)state;
+    assert_ok(folder_create(test_path("copies")));
+    version_set(1);
+    assert_ok(save(test_path("copies/checkpoint")));
+    assert_ok(checkpoint_copy(test_path("copies/checkpoint"), test_path("copies/model_best")));
+    version_set(2);
+    assert_ok(save(test_path("copies/checkpoint")));
+    assert_int_equal(version_of(test_path("copies/model_best")), 1);
+    assert_ok(checkpoint_copy(test_path("copies/checkpoint"), test_path("copies/model_best")));
+    assert_int_equal(version_of(test_path("copies/model_best")), 2);
+    assert_int_equal(files_in(test_path("copies")), 4);
+}
+
 static void test_stems(void **state)
 {
     (void)state;
@@ -293,8 +309,10 @@ static void test_foreign_weights(void **state)
 
 int main(void)
 {
+    test_folder_in_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_saved_is_loaded),
+        cmocka_unit_test(test_a_copy_is_a_pair_of_its_own),
         cmocka_unit_test(test_stems),
         cmocka_unit_test(test_a_kill_leaves_a_whole_pair),
         cmocka_unit_test(test_a_full_disk_leaves_the_old_pair),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/crc32c.h"
 #include "base/file.h"
@@ -155,13 +156,45 @@ static struct status weights_keep(const struct paths *paths)
     return file_rename(paths->weights, paths->previous);
 }
 
-static struct status pair_publish(const struct paths *paths, struct file_writer *weights,
-                                  struct file_writer *state)
+/* A file that waits under a temporary name: written by us, or another name of one that exists. */
+struct pending {
+    struct file_writer *writer;
+    char *link;
+};
+
+static void pending_done(struct pending *pending)
+{
+    file_writer_free(pending->writer);
+    if (pending->link)
+        status_ignore(file_remove(pending->link));
+    memory_free(pending->link);
+}
+CLEANUP_VALUE(pending_done, struct pending)
+
+static struct status pending_publish(struct pending *pending, const char *path)
+{
+    if (pending->writer)
+        return file_writer_publish(pending->writer);
+    return file_rename(pending->link, path);
+}
+
+static struct status pair_replace(const struct paths *paths, struct pending *weights,
+                                  struct pending *state)
 {
     TRY(weights_keep(paths));
-    TRY(file_writer_publish(weights));
-    TRY(file_writer_publish(state));
+    TRY(pending_publish(weights, paths->weights));
+    TRY(pending_publish(state, paths->state));
     return file_remove(paths->previous);
+}
+
+/* Replaces the pair; a failure leaves the old one. */
+static struct status pair_publish(const char *stem, const struct paths *paths,
+                                  struct pending *weights, struct pending *state)
+{
+    struct status status = pair_replace(paths, weights, state);
+    if (status.code != STATUS_DONE)
+        status_ignore(checkpoint_recover(stem));
+    return status;
 }
 
 struct status checkpoint_save(const char *stem, const struct weights *weights,
@@ -169,21 +202,58 @@ struct status checkpoint_save(const char *stem, const struct weights *weights,
                               const struct json *options)
 {
     CLEANUP(paths_done) struct paths paths = {0};
-    CLEANUP(file_writer_free) struct file_writer *weights_writer = NULL;
-    CLEANUP(file_writer_free) struct file_writer *state_writer = NULL;
+    CLEANUP(pending_done) struct pending new_weights = {0};
+    CLEANUP(pending_done) struct pending new_state = {0};
     CLEANUP(buffer_done) struct buffer document = {0};
     TRY(paths_make(stem, &paths));
-    TRY(file_writer_open(paths.weights, &weights_writer));
-    struct file_sink weights_sink = {.writer = weights_writer};
+    TRY(file_writer_open(paths.weights, &new_weights.writer));
+    struct file_sink weights_sink = {.writer = new_weights.writer};
     TRY(weights_write(weights, &weights_sink));
     TRY(document_write(state, classes, options, &weights_sink, &document));
-    TRY(file_writer_open(paths.state, &state_writer));
-    struct file_sink state_sink = {.writer = state_writer};
+    TRY(file_writer_open(paths.state, &new_state.writer));
+    struct file_sink state_sink = {.writer = new_state.writer};
     TRY(state_write(weights, &document, &state_sink));
-    struct status status = pair_publish(&paths, weights_writer, state_writer);
-    if (status.code != STATUS_DONE)
-        status_ignore(checkpoint_recover(stem));
-    return status;
+    return pair_publish(stem, &paths, &new_weights, &new_state);
+}
+
+/* Copies through memory: for file systems without hard links. */
+static struct status pair_rewrite(const char *from, const char *stem)
+{
+    CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
+    TRY(checkpoint_load(from, &checkpoint));
+    return checkpoint_save(stem, checkpoint->weights, &checkpoint->state, checkpoint->classes,
+                           checkpoint_options(checkpoint));
+}
+
+/* Gives a file another name, the temporary one that `path` will be made from. */
+static struct status pending_link(const char *from, const char *path, struct pending *pending)
+{
+    CLEANUP(memory_free) char *folder = NULL;
+    CLEANUP(memory_free) char *name = NULL;
+    TRY(path_folder(path, &folder));
+    TRY(string_format(&name, "%s/.%s.tmp.%ld", folder, path_base(path), (long)getpid()));
+    TRY(file_link(from, name));
+    pending->link = MOVE(name);
+    return OK;
+}
+
+struct status checkpoint_copy(const char *from, const char *stem)
+{
+    CLEANUP(paths_done) struct paths source = {0};
+    CLEANUP(paths_done) struct paths paths = {0};
+    CLEANUP(pending_done) struct pending weights = {0};
+    CLEANUP(pending_done) struct pending state = {0};
+    TRY(paths_make(from, &source));
+    TRY(paths_make(stem, &paths));
+    struct status status = pending_link(source.weights, paths.weights, &weights);
+    if (status.code == STATUS_DONE)
+        status = pending_link(source.state, paths.state, &state);
+    if (status.code == STATUS_IO) {
+        status_ignore(status);
+        return pair_rewrite(from, stem);
+    }
+    TRY(status);
+    return pair_publish(stem, &paths, &weights, &state);
 }
 
 static struct status crc_check(const char *path, const char *what, const char *expected,
@@ -285,11 +355,12 @@ static struct status checkpoint_fill(struct checkpoint *checkpoint, const struct
     return weights_momentum_from_safetensors(checkpoint->weights, state_file, paths->state);
 }
 
-static struct status checkpoint_load_once(const struct paths *paths,
+static struct status checkpoint_load_once(const char *stem, const struct paths *paths,
                                           struct checkpoint **ret_checkpoint)
 {
     CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
     TRY(memory_alloc(1, sizeof *checkpoint, &checkpoint));
+    TRY(path_folder(stem, &checkpoint->folder));
     TRY(checkpoint_fill(checkpoint, paths));
     *ret_checkpoint = MOVE(checkpoint);
     return OK;
@@ -299,18 +370,19 @@ struct status checkpoint_load(const char *stem, struct checkpoint **ret_checkpoi
 {
     CLEANUP(paths_done) struct paths paths = {0};
     TRY(paths_make(stem, &paths));
-    struct status status = checkpoint_load_once(&paths, ret_checkpoint);
+    struct status status = checkpoint_load_once(stem, &paths, ret_checkpoint);
     if (status.code != STATUS_CORRUPT)
         return status;
     /* A run that is writing may have replaced the pair between our two looks. */
     status_ignore(status);
-    return checkpoint_load_once(&paths, ret_checkpoint);
+    return checkpoint_load_once(stem, &paths, ret_checkpoint);
 }
 
 void checkpoint_free(struct checkpoint *checkpoint)
 {
     if (!checkpoint)
         return;
+    memory_free(checkpoint->folder);
     weights_close(checkpoint->weights);
     network_close(checkpoint->network);
     class_table_free(checkpoint->classes);

@@ -35,9 +35,14 @@ struct status checkpoint_save(const char *stem, const struct weights *weights,
                               const struct run_state *state, const struct class_table *classes,
                               const struct json *options);
 
+/* Makes the pair at STEM the pair at `from` too, without a second copy where the file system has
+ * hard links. What `from` becomes later does not change it. */
+struct status checkpoint_copy(const char *from, const char *stem);
+
 struct checkpoint {
     struct run_state state;
-    struct network *network; /* owned, like all below */
+    char *folder; /* where it was loaded from; owned, like all below */
+    struct network *network;
     struct class_table *classes;
     struct weights *weights; /* of the network */
     struct json *document;   /* the state as JSON; member "options" */

@@ -1,0 +1,208 @@
+#include "train/dataset.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "index/folder_index.h"
+#include "train/evaluate.h"
+
+/* Validation images of synthetic data: as many for a training image as ImageNet has. */
+static const uint64_t synthetic_train_per_val = 25;
+
+struct status dataset_open_index(const char *path, const struct class_table *classes,
+                                 unsigned threads, struct index **ret_index)
+{
+    if (path_is_folder(path))
+        return folder_index_open(path, classes, threads ? threads : cores_available(), ret_index);
+    return index_open(path, ret_index);
+}
+
+/* What --data DIR means for a part: DIR/train.idx, else the folder DIR/train. On the heap. */
+static struct status part_find(const char *data, const char *part, char **ret_path)
+{
+    CLEANUP(memory_free) char *index = NULL;
+    CLEANUP(memory_free) char *folder = NULL;
+    TRY(string_format(&index, "%s/%s.idx", data, part));
+    TRY(string_format(&folder, "%s/%s", data, part));
+    bool has_folder = path_is_folder(folder);
+    if (!has_folder && !path_exists(index))
+        FAIL(STATUS_NOT_FOUND,
+             "'%s' has neither %s.idx nor a folder %s/: expected what 'headrace pack' or 'headrace "
+             "prep' makes, or name the sets with --train and --val",
+             data, part, part);
+    /* The index beside a folder may be the folder's own, to be checked for changes. */
+    *ret_path = has_folder ? MOVE(folder) : MOVE(index);
+    return OK;
+}
+
+/* The path of a part, on the heap; NULL when it was not given. */
+static struct status part_path(const char *given, const char *data, const char *part,
+                               char **ret_path)
+{
+    if (given)
+        return string_copy(given, ret_path);
+    *ret_path = NULL;
+    return data ? part_find(data, part, ret_path) : OK;
+}
+
+/* Class names for random labels: "class-0007". */
+static struct status synthetic_classes(uint32_t count, struct class_table **ret_classes)
+{
+    CLEANUP(memory_free) struct class_entry *entries = NULL;
+    CLEANUP(memory_free) char(*names)[32] = NULL;
+    TRY(memory_alloc(count, sizeof *entries, &entries));
+    TRY(memory_alloc(count, sizeof *names, &names));
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(names[i], sizeof names[i], "class-%07" PRIu32, i);
+        entries[i] = (struct class_entry){.wnid = names[i], .words = ""};
+    }
+    return class_table_make(entries, count, ret_classes);
+}
+
+static struct status train_open(struct dataset *dataset, const struct train_options *options,
+                                const char *path, const struct class_table *model_classes)
+{
+    if (!path)
+        FAIL(STATUS_USAGE, "no training set: name a folder (headrace train DIR), an index (--train "
+                           "train.idx), or --synthetic");
+    TRY(dataset_open_index(path, model_classes, (unsigned)options->workers, &dataset->train_index));
+    const struct class_table *classes = index_classes(dataset->train_index);
+    if (model_classes && class_table_hash(classes) != class_table_hash(model_classes))
+        FAIL(STATUS_FAILED,
+             "'%s' has other classes (%zu, hash %016" PRIx64 ") than the checkpoint (%zu, hash "
+             "%016" PRIx64 ")",
+             path, class_table_count(classes), class_table_hash(classes),
+             class_table_count(model_classes), class_table_hash(model_classes));
+    return OK;
+}
+
+static struct status val_open(struct dataset *dataset, const struct train_options *options,
+                              const char *path, const struct class_table *model_classes)
+{
+    TRY(dataset_open_index(path, model_classes, (unsigned)options->workers, &dataset->val_index));
+    if (!model_classes)
+        return OK;
+    return status_context(evaluate_label_map(index_classes(dataset->val_index), model_classes,
+                                             &dataset->val_label_map),
+                          "'%s'", path);
+}
+
+static struct status sets_open(struct dataset *dataset, const struct train_options *options,
+                               const struct class_table *model_classes, bool with_train)
+{
+    CLEANUP(memory_free) char *train = NULL;
+    CLEANUP(memory_free) char *val = NULL;
+    if (with_train) {
+        TRY(part_path(options->train, options->data, "train", &train));
+        TRY(train_open(dataset, options, train, model_classes));
+        model_classes = index_classes(dataset->train_index);
+    }
+    TRY(part_path(options->val, options->data, "val", &val));
+    if (val)
+        TRY(val_open(dataset, options, val, model_classes));
+    else if (!with_train)
+        FAIL(STATUS_USAGE, "no validation set: name a folder (headrace train -e DIR) or an index "
+                           "(--val val.idx)");
+    if (!model_classes)
+        model_classes = index_classes(dataset->val_index);
+    return class_table_copy(model_classes, &dataset->classes);
+}
+
+struct status dataset_open(const struct train_options *options,
+                           const struct class_table *model_classes, bool with_train,
+                           struct dataset **ret_dataset)
+{
+    CLEANUP(dataset_close) struct dataset *dataset = NULL;
+    TRY(memory_alloc(1, sizeof *dataset, &dataset));
+    if (options->synthetic)
+        TRY(synthetic_classes((uint32_t)options->synthetic_classes, &dataset->classes));
+    else
+        TRY(sets_open(dataset, options, model_classes, with_train));
+    *ret_dataset = MOVE(dataset);
+    return OK;
+}
+
+void dataset_close(struct dataset *dataset)
+{
+    if (!dataset)
+        return;
+    feed_close(dataset->train);
+    feed_close(dataset->val);
+    index_close(dataset->train_index);
+    index_close(dataset->val_index);
+    class_table_free(dataset->classes);
+    memory_free(dataset->val_label_map);
+    memory_free(dataset);
+}
+
+static uint64_t val_images(const struct dataset *dataset, const struct train_options *options)
+{
+    if (dataset->val_index)
+        return index_count(dataset->val_index);
+    return ((uint64_t)options->synthetic_images + synthetic_train_per_val - 1) /
+           synthetic_train_per_val;
+}
+
+uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options)
+{
+    uint64_t images = val_images(dataset, options), batch = (uint64_t)options->batch_size;
+    return (uint32_t)(images < batch ? images : batch);
+}
+
+static struct status synthetic_start(struct dataset *dataset, const struct train_options *options,
+                                     const struct tensor_format *format)
+{
+    uint32_t resize, crop;
+    train_options_geometry(options, &resize, &crop);
+    struct synthetic_options synthetic = {
+        .images = (uint64_t)options->synthetic_images,
+        .classes = (uint32_t)class_table_count(dataset->classes),
+        .batch = (uint32_t)options->batch_size,
+        .size = (uint32_t)options->image_size,
+        .drop_last = options->drop_last,
+        .format = *format,
+        .seed = (uint64_t)options->seed,
+    };
+    TRY(feed_open_synthetic(&synthetic, &dataset->train));
+    synthetic.images = val_images(dataset, options);
+    synthetic.batch = dataset_val_batch(dataset, options);
+    synthetic.size = crop;
+    synthetic.last_partial = true;
+    synthetic.drop_last = false;
+    return feed_open_synthetic(&synthetic, &dataset->val);
+}
+
+static struct loader_options loader_options_of(const struct train_options *options,
+                                               const struct tensor_format *format)
+{
+    struct loader_options loader;
+    loader_options_init(&loader);
+    loader.global_batch = (uint32_t)options->batch_size;
+    loader.image_size = (uint32_t)options->image_size;
+    loader.format = *format;
+    loader.seed = (uint64_t)options->seed;
+    loader.threads = (unsigned)options->workers;
+    loader.drop_last = options->drop_last;
+    loader.on_error = (enum loader_on_error)options->on_error;
+    return loader;
+}
+
+struct status dataset_start(struct dataset *dataset, const struct train_options *options,
+                            const struct tensor_format *format)
+{
+    if (options->synthetic)
+        return synthetic_start(dataset, options, format);
+    struct loader_options loader = loader_options_of(options, format);
+    if (dataset->train_index)
+        TRY(feed_open_index(dataset->train_index, &loader, &dataset->train));
+    if (!dataset->val_index)
+        return OK;
+    loader.mode = LOADER_EVAL;
+    loader.global_batch = dataset_val_batch(dataset, options);
+    loader.label_map = dataset->val_label_map;
+    train_options_geometry(options, &loader.val_resize, &loader.val_crop);
+    return feed_open_index(dataset->val_index, &loader, &dataset->val);
+}

@@ -1,0 +1,46 @@
+#ifndef HEADRACE_TRAIN_DATASET_H
+#define HEADRACE_TRAIN_DATASET_H
+
+/* The two sets of a run: found from its options, with one class table, and fed in the form that a
+ * backend takes. */
+
+#include "base/scope.h"
+#include "base/status.h"
+#include "image/class_table.h"
+#include "index/index.h"
+#include "train/feed.h"
+#include "train/options.h"
+
+struct dataset {
+    struct class_table *classes;           /* the network's */
+    struct index *train_index, *val_index; /* NULL: synthetic, or not asked for */
+    struct feed *train, *val;              /* NULL until dataset_start */
+    int32_t *val_label_map;                /* NULL: the same classes */
+};
+
+/* Opens one set: an index, or class folders (index/folder_index.h), whose labels are then by
+ * `classes` where that is not NULL. Listed with `threads`; 0: cores_available(). */
+struct status dataset_open_index(const char *path, const struct class_table *classes,
+                                 unsigned threads, struct index **ret_index);
+
+/* Finds the sets of --data, --train and --val, or stands for none with --synthetic. `model_classes`
+ * (NULL: the training set's) are the network's; a training set must have the very same, a
+ * validation set some of them. Without `with_train` only the validation set is opened. A run
+ * without --val and
+ * --data has no validation set. Fails with STATUS_USAGE or STATUS_NOT_FOUND, saying what was looked
+ * for. */
+struct status dataset_open(const struct train_options *options,
+                           const struct class_table *model_classes, bool with_train,
+                           struct dataset **ret_dataset);
+void dataset_close(struct dataset *dataset);
+CLEANUP_POINTER(dataset_close, struct dataset)
+
+/* Opens the feeds: training by the options, evaluation in batches of `val_batch` (chosen by
+ * dataset_val_batch). */
+struct status dataset_start(struct dataset *dataset, const struct train_options *options,
+                            const struct tensor_format *format);
+/* How many images an evaluation step takes: the options' batch, or fewer where the set has fewer.
+ */
+uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options);
+
+#endif

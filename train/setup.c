@@ -1,0 +1,126 @@
+#include "train/setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "train/backend.h"
+
+static const size_t recipe_ceiling_bytes = 1 << 20;
+
+static bool given(const struct option_parse *parse, const char *name)
+{
+    return option_given(parse, train_option_table, name);
+}
+
+/* One process drives the whole run: as one of several, each would train the whole set on its own.
+ */
+static struct status processes_check(void)
+{
+    static const char *const names[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        const char *text = getenv(names[i]);
+        if (text && *text && strcmp(text, "1") != 0)
+            FAIL(STATUS_UNSUPPORTED,
+                 "this is one of %s processes (%s), and this version trains in one: start it with "
+                 "--nproc_per_node=1, or without a launcher",
+                 text, names[i]);
+    }
+    return OK;
+}
+
+static struct status recipe_apply(struct train_options *options, struct option_parse *parse,
+                                  struct buffer *recipe)
+{
+    if (!options->recipe)
+        return OK;
+    const char *text;
+    TRY(file_read_all(options->recipe, recipe_ceiling_bytes, recipe));
+    TRY(buffer_text(recipe, &text));
+    return option_parse_text(train_option_table, (char *)recipe->data, options->recipe, options,
+                             parse);
+}
+
+/* Where --resume points: STEM on the heap, or NULL when "auto" finds nothing to continue. */
+static struct status resume_find(const struct train_options *options, char **ret_stem)
+{
+    CLEANUP(memory_free) char *stem = NULL;
+    bool automatic = strcmp(options->resume, "auto") == 0;
+    *ret_stem = NULL;
+    TRY(automatic ? path_join(options->out, "checkpoint", &stem)
+                  : checkpoint_stem(options->resume, "checkpoint", &stem));
+    if (checkpoint_exists(stem)) {
+        *ret_stem = MOVE(stem);
+        return OK;
+    }
+    if (!automatic)
+        FAIL(STATUS_NOT_FOUND,
+             "there is no checkpoint '%s.state' to resume from (weights alone start a new run: "
+             "--weights FILE)",
+             stem);
+    if (options->evaluate)
+        FAIL(STATUS_NOT_FOUND, "there is no checkpoint '%s.state' to evaluate", stem);
+    log_note("there is no checkpoint in '%s' yet: the run starts anew", options->out);
+    return OK;
+}
+
+/* Takes over what the command line did not say otherwise. */
+static struct status checkpoint_apply(struct train_options *options, struct option_parse *parse,
+                                      const struct checkpoint *checkpoint)
+{
+    bool new_data = given(parse, "data") || parse->positional_count;
+    bool new_train = given(parse, "train"), new_val = given(parse, "val");
+    bool new_dtype = given(parse, "dtype");
+    TRY(option_restore(train_option_table, checkpoint_options(checkpoint), options, parse));
+    if (strcmp(train_options_arch(options), checkpoint->state.arch) != 0)
+        FAIL(STATUS_USAGE, "the checkpoint is of %s, not of %s: leave out --arch",
+             checkpoint->state.arch, train_options_arch(options));
+    if (new_data && !new_train)
+        options->train = NULL;
+    if (new_data && !new_val)
+        options->val = NULL;
+    if (!new_dtype)
+        options->dtype = (int)checkpoint->state.dtype;
+    return OK;
+}
+
+/* Without --out a run goes on where its checkpoint lies. */
+static struct status resume_apply(struct train_options *options, struct option_parse *parse,
+                                  struct checkpoint **ret_checkpoint)
+{
+    CLEANUP(memory_free) char *stem = NULL;
+    CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
+    if (options->resume)
+        TRY(resume_find(options, &stem));
+    if (!stem)
+        return OK;
+    if (!options->evaluate)
+        TRY(checkpoint_recover(stem));
+    TRY(checkpoint_load(stem, &checkpoint));
+    TRY(checkpoint_apply(options, parse, checkpoint));
+    if (!given(parse, "out"))
+        options->out = checkpoint->folder;
+    *ret_checkpoint = MOVE(checkpoint);
+    return OK;
+}
+
+struct status setup_make(struct train_options *options, struct option_parse *parse,
+                         struct buffer *recipe, struct checkpoint **ret_checkpoint)
+{
+    CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
+    TRY(processes_check());
+    if (parse->positional_count && given(parse, "data"))
+        FAIL(STATUS_USAGE, "the data was named twice, '%s' and --data %s", parse->positionals[0],
+             options->data);
+    TRY(recipe_apply(options, parse, recipe));
+    TRY(resume_apply(options, parse, &checkpoint));
+    if (parse->positional_count)
+        options->data = parse->positionals[0];
+    if (options->evaluate && !checkpoint && !options->weights)
+        FAIL(STATUS_USAGE, "--evaluate needs weights: --weights FILE or --resume PATH");
+    TRY(train_options_check(options));
+    *ret_checkpoint = MOVE(checkpoint);
+    return OK;
+}

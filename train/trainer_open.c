@@ -1,0 +1,314 @@
+#include "train/trainer_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "train/initialise.h"
+#include "train/module.h"
+#include "train/safetensors.h"
+
+/* Whether a folder holds what a run leaves. */
+static struct status run_folder_is_occupied(const char *folder, bool *ret_occupied)
+{
+    static const char *const names[] = {"log.jsonl", "checkpoint.state", "checkpoint.safetensors"};
+    *ret_occupied = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        CLEANUP(memory_free) char *path = NULL;
+        TRY(path_join(folder, names[i], &path));
+        *ret_occupied = *ret_occupied || path_exists(path);
+    }
+    return OK;
+}
+
+/* Whether the checkpoint that is resumed came from this folder. */
+static struct status checkpoint_is_in(const struct checkpoint *checkpoint, const char *folder,
+                                      bool *ret_inside)
+{
+    CLEANUP(memory_free) char *its_real_folder = NULL;
+    CLEANUP(memory_free) char *real_folder = NULL;
+    *ret_inside = false;
+    if (!checkpoint || !path_exists(folder))
+        return OK;
+    TRY(path_real(checkpoint->folder, &its_real_folder));
+    TRY(path_real(folder, &real_folder));
+    *ret_inside = strcmp(its_real_folder, real_folder) == 0;
+    return OK;
+}
+
+/* Refuses to write over another run. "--resume auto" may find a run that did not come to its first
+ * checkpoint. */
+static struct status run_folder_check(struct trainer *trainer)
+{
+    const char *out = trainer->options->out, *resume = trainer->options->resume;
+    bool occupied;
+    TRY(run_folder_is_occupied(out, &occupied));
+    TRY(checkpoint_is_in(trainer->checkpoint, out, &trainer->resumed_in_place));
+    if (!occupied || trainer->resumed_in_place || (resume && strcmp(resume, "auto") == 0))
+        return OK;
+    FAIL(STATUS_USAGE,
+         "'%s' holds a run already: continue it with --resume auto --out %s, or choose another "
+         "folder with --out",
+         out, out);
+}
+
+static struct status run_folder_make(struct trainer *trainer)
+{
+    const char *out = trainer->options->out;
+    TRY(path_join(out, "checkpoint", &trainer->checkpoint_stem));
+    TRY(path_join(out, "model_best", &trainer->best_stem));
+    TRY(folder_create(out));
+    TRY(checkpoint_recover(trainer->checkpoint_stem));
+    return checkpoint_recover(trainer->best_stem);
+}
+
+static struct status network_make(struct trainer *trainer)
+{
+    if (trainer->checkpoint) {
+        trainer->network = MOVE(trainer->checkpoint->network);
+        trainer->weights = MOVE(trainer->checkpoint->weights);
+        return OK;
+    }
+    TRY(network_open(train_options_arch(trainer->options),
+                     (uint32_t)class_table_count(trainer->data->classes), &trainer->network));
+    return weights_open(trainer->network, &trainer->weights);
+}
+
+static struct status device_open(struct trainer *trainer)
+{
+    const struct train_options *options = trainer->options;
+    const struct backend_config config = {
+        .dtype = (enum train_dtype)options->dtype,
+        .threads = (unsigned)options->threads,
+    };
+    TRY(model_open(trainer->network, device_names[options->device], &config, &trainer->model));
+    enum train_dtype dtype = trainer->model->ops->dtype(trainer->model->backend);
+    const struct checkpoint *checkpoint = trainer->checkpoint;
+    if (checkpoint && !options->evaluate && dtype != checkpoint->state.dtype &&
+        !options->force_dtype)
+        FAIL(STATUS_USAGE,
+             "the checkpoint was trained in %s, this run would go on in %s: give --dtype %s, or "
+             "--force-dtype if you mean it",
+             train_dtype_names[checkpoint->state.dtype], train_dtype_names[dtype],
+             train_dtype_names[checkpoint->state.dtype]);
+    return OK;
+}
+
+static struct status weights_file_load(struct trainer *trainer, const char *path)
+{
+    CLEANUP(safetensors_close) struct safetensors *file = NULL;
+    bool stripped;
+    TRY(safetensors_open(path, &file));
+    TRY(weights_from_safetensors(trainer->weights, file, path, &stripped));
+    if (stripped)
+        log_note("'%s': the prefix \"module.\" was dropped from all names", path);
+    return model_write(trainer->model, trainer->weights, false);
+}
+
+static struct status weights_start(struct trainer *trainer)
+{
+    const struct train_options *options = trainer->options;
+    if (trainer->checkpoint)
+        return model_write(trainer->model, trainer->weights, true);
+    if (options->weights)
+        return weights_file_load(trainer, options->weights);
+    return initialise_store(trainer->network, trainer->model->ops, trainer->model->store,
+                            (uint64_t)options->seed, options->zero_gamma);
+}
+
+static struct status plans_open(struct trainer *trainer)
+{
+    const struct train_options *options = trainer->options;
+    const struct backend_ops *ops = trainer->model->ops;
+    uint32_t size = (uint32_t)options->image_size, resize, crop;
+    train_options_geometry(options, &resize, &crop);
+    const struct plan_config train = {
+        .mode = PLAN_TRAIN,
+        .batch = (uint32_t)options->batch_size,
+        .height = size,
+        .width = size,
+        .label_smoothing = (float)options->label_smoothing,
+    };
+    const struct plan_config eval = {
+        .mode = PLAN_EVAL,
+        .batch = dataset_val_batch(trainer->data, options),
+        .height = crop,
+        .width = crop,
+    };
+    if (!options->evaluate)
+        TRY(ops->plan_open(trainer->model->store, &train, &trainer->train_plan));
+    if (trainer->data->val)
+        TRY(ops->plan_open(trainer->model->store, &eval, &trainer->eval_plan));
+    return OK;
+}
+
+/* What may differ from the resumed run and still end well, said; what may not, refused. */
+static struct status position_check(const struct run_state *old, const struct run_state *state)
+{
+    if (old->step && (old->steps_per_epoch != state->steps_per_epoch ||
+                      old->train_images != state->train_images))
+        FAIL(STATUS_USAGE,
+             "the checkpoint stands in the middle of an epoch of %" PRIu64 " steps over %" PRIu64
+             " images, this one has %" PRIu64 " over %" PRIu64
+             ": go on with the same --batch-size and data",
+             old->steps_per_epoch, old->train_images, state->steps_per_epoch, state->train_images);
+    if (strcmp(old->backend, state->backend) != 0 || old->threads != state->threads)
+        log_note("the run was made with backend %s and %u threads, now %s and %u: the results may "
+                 "differ in the last bits",
+                 old->backend, old->threads, state->backend, state->threads);
+    return OK;
+}
+
+static struct status state_start(struct trainer *trainer)
+{
+    struct run_state *state = &trainer->state;
+    const struct train_options *options = trainer->options;
+    *state = (struct run_state){
+        .classes = trainer->network->classes,
+        .epoch = (uint64_t)options->start_epoch,
+        .best_top1 = -1,
+        .dtype = trainer->model->ops->dtype(trainer->model->backend),
+        .threads = trainer->model->threads,
+        .pixels = "pillow",
+    };
+    snprintf(state->arch, sizeof state->arch, "%s", trainer->network->arch);
+    snprintf(state->backend, sizeof state->backend, "%s", trainer->model->backend_name);
+    train_options_geometry(options, &state->val_resize, &state->val_crop);
+    if (trainer->data->train) {
+        state->steps_per_epoch = feed_steps(trainer->data->train);
+        state->train_images = feed_images(trainer->data->train);
+        if (!state->steps_per_epoch)
+            FAIL(STATUS_USAGE,
+                 "an epoch has no step: %" PRIu64 " images are less than one batch "
+                 "of %" PRId64 ", and --drop-last leaves it out",
+                 state->train_images, options->batch_size);
+        trainer->schedule = train_options_schedule(options, state->steps_per_epoch);
+    }
+    if (!trainer->checkpoint)
+        return OK;
+    const struct run_state *old = &trainer->checkpoint->state;
+    state->epoch = old->epoch;
+    state->step = old->step;
+    state->epoch_sums = old->epoch_sums;
+    if (trainer->resumed_in_place) { /* elsewhere there is no model_best and no checkpoint yet */
+        state->best_top1 = old->best_top1;
+        state->best_epoch = old->best_epoch;
+        trainer->saved = true;
+    }
+    return options->evaluate ? OK : position_check(old, state);
+}
+
+static struct status start_record(struct trainer *trainer, const char *device)
+{
+    const struct run_state *state = &trainer->state;
+    struct json *record = json_object_new();
+    json_set_integer(record, "version", 1);
+    json_set_integer(record, "epoch", (int64_t)state->epoch);
+    json_set_integer(record, "step", (int64_t)state->step);
+    json_set_integer(record, "steps_per_epoch", (int64_t)state->steps_per_epoch);
+    json_set_integer(record, "train_images", (int64_t)state->train_images);
+    json_set_integer(record, "val_images",
+                     trainer->data->val ? (int64_t)feed_images(trainer->data->val) : 0);
+    json_set_integer(record, "classes", state->classes);
+    json_set_string(record, "device", device);
+    json_set_string(record, "dtype", train_dtype_names[state->dtype]);
+    json_set_integer(record, "threads", state->threads);
+    json_set_copy(record, "options", trainer->stored_options);
+    run_log_record(trainer->log, "start", record);
+    return OK;
+}
+
+static uint64_t trained_values(const struct network *network)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < network->param_count; i++)
+        if (param_is_trained(&network->params[i]))
+            count += network->params[i].count;
+    return count;
+}
+
+/* What is about to happen, in two lines. */
+static struct status start_print(struct trainer *trainer)
+{
+    CLEANUP(buffer_done) struct buffer device = {0};
+    const struct run_state *state = &trainer->state;
+    const struct train_options *options = trainer->options;
+    const char *device_text;
+    TRY(trainer->model->ops->describe(trainer->model->backend, &device));
+    TRY(buffer_text(&device, &device_text));
+    TRY(run_log_print(trainer->log, "%s: %.1f million parameters, %u classes; %s", state->arch,
+                      (double)trained_values(trainer->network) / 1e6, state->classes, device_text));
+    if (options->evaluate)
+        return OK;
+    TRY(start_record(trainer, device_text));
+    if (trainer->checkpoint)
+        TRY(run_log_print(trainer->log, "resumed at epoch %" PRIu64 ", step %" PRIu64, state->epoch,
+                          state->step));
+    return run_log_print(trainer->log,
+                         "batch %" PRId64 " = 1 device x %" PRId64 ", lr %g, not scaled; %" PRIu64
+                         " images, %" PRIu64 " steps an epoch",
+                         options->batch_size, options->batch_size, options->lr, state->train_images,
+                         state->steps_per_epoch);
+}
+
+static struct status trainer_fill(struct trainer *trainer, FILE *lines)
+{
+    const struct train_options *options = trainer->options;
+    bool train = !options->evaluate;
+    const struct class_table *classes = trainer->checkpoint ? trainer->checkpoint->classes : NULL;
+    struct tensor_format format = tensor_format_imagenet;
+    trainer->stored_options = json_object_new();
+    TRY(option_store(train_option_table, options, trainer->stored_options));
+    if (train)
+        TRY(run_folder_check(trainer));
+    TRY(dataset_open(options, classes, train, &trainer->data));
+    TRY(network_make(trainer));
+    TRY(device_open(trainer));
+    trainer->model->ops->input_format(trainer->model->backend, &format);
+    TRY(dataset_start(trainer->data, options, &format));
+    TRY(state_start(trainer));
+    TRY(weights_start(trainer));
+    TRY(plans_open(trainer));
+    if (train)
+        TRY(run_folder_make(trainer));
+    TRY(run_log_open(lines, train ? options->out : NULL, &trainer->log));
+    return start_print(trainer);
+}
+
+struct status trainer_open(const struct train_options *options, struct checkpoint *checkpoint,
+                           FILE *lines, struct trainer **ret_trainer)
+{
+    CLEANUP(trainer_close) struct trainer *trainer = NULL;
+    struct status status = memory_alloc(1, sizeof *trainer, &trainer);
+    if (status.code != STATUS_DONE) {
+        checkpoint_free(checkpoint);
+        return status;
+    }
+    trainer->options = options;
+    trainer->checkpoint = checkpoint;
+    TRY(trainer_fill(trainer, lines));
+    *ret_trainer = MOVE(trainer);
+    return OK;
+}
+
+void trainer_close(struct trainer *trainer)
+{
+    if (!trainer)
+        return;
+    if (trainer->train_plan)
+        trainer->model->ops->plan_close(trainer->train_plan);
+    if (trainer->eval_plan)
+        trainer->model->ops->plan_close(trainer->eval_plan);
+    model_close(trainer->model);
+    run_log_close(trainer->log);
+    dataset_close(trainer->data);
+    weights_close(trainer->weights);
+    network_close(trainer->network);
+    checkpoint_free(trainer->checkpoint);
+    json_free(trainer->stored_options);
+    memory_free(trainer->checkpoint_stem);
+    memory_free(trainer->best_stem);
+    memory_free(trainer);
+}
