@@ -203,6 +203,18 @@ void index_close(struct index *index)
     memory_free(index);
 }
 
+struct status index_check_sections(const struct index *index)
+{
+    const uint8_t *header = index->map.data;
+    if (memcmp(header, PACKED_HEADER_MAGIC, 8) == 0 &&
+        crc32c_update(0, header, PACKED_CRC) != load_le32(header + PACKED_CRC))
+        FAIL(STATUS_CORRUPT, "'%s' is damaged: the CRC of the shard's header does not hold",
+             index->path);
+    for (enum index_section kind = SECTION_SHARDS; kind < SECTION_END; kind++)
+        TRY(sections_check_all(&index->sections, kind));
+    return OK;
+}
+
 const char *index_path(const struct index *index)
 {
     return index->path;

@@ -27,6 +27,10 @@ struct status index_open(const char *path, struct index **ret_index);
 void index_close(struct index *index);
 CLEANUP_POINTER(index_close, struct index)
 
+/* Checks every section against its CRCs, and the header of a packed shard. Fails with
+ * STATUS_CORRUPT. */
+struct status index_check_sections(const struct index *index);
+
 const char *index_path(const struct index *index);
 uint64_t index_count(const struct index *index);
 size_t index_shard_count(const struct index *index);

@@ -18,8 +18,9 @@
 #include "index/writer.h"
 
 /* The source is worked through in windows of consecutive images, several at a time: reading, CRC
- * and probing go on in parallel, and the windows are committed one after the other, in order. */
-static const uint64_t window_bytes = (uint64_t)8 << 20;
+ * and probing go on in parallel, and the windows are committed one after the other, in order. They
+ * are small enough to stay in a core's cache between reading and writing. */
+static const uint64_t window_bytes = (uint64_t)1 << 20;
 
 struct window {
     size_t first, count;

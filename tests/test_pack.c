@@ -4,47 +4,18 @@
 
 #include "base/disk.h"
 #include "base/progress.h"
-#include "base/random.h"
 #include "image/decode.h"
 #include "image/folder_source.h"
 #include "index/index.h"
 #include "index/index_source.h"
 #include "index/pack.h"
-
-/* A small JPEG of random colours. */
-static void make_jpeg(uint64_t number, struct buffer *bytes)
-{
-    struct random_stream random = random_stream_make(7, RANDOM_TEST, 0, number);
-    CLEANUP(picture_done) struct picture picture = {0};
-    assert_ok(picture_resize(&picture, 8 + (uint32_t)random_below(&random, 60),
-                             8 + (uint32_t)random_below(&random, 60)));
-    for (uint32_t y = 0; y < picture.height; y++)
-        for (uint32_t x = 0; x < 3 * picture.width; x++)
-            picture.pixels[y * picture.stride_bytes + x] = (uint8_t)random_u32(&random);
-    assert_ok(jpeg_encode(&picture, 90, bytes));
-}
-
-static void write_at(const char *folder, const char *class_name, const char *name,
-                     const struct buffer *bytes)
-{
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", folder, class_name);
-    assert_ok(folder_create(path));
-    snprintf(path, sizeof path, "%s/%s/%s", folder, class_name, name);
-    assert_ok(file_write_plain(path, bytes->data, bytes->length));
-}
+#include "tests/support/jpeg_folder.h"
 
 /* Class folders a, b, c with 40 JPEGs in all. */
 static const char *make_folder(const char *name)
 {
     const char *folder = test_path(name);
-    CLEANUP(buffer_done) struct buffer bytes = {0};
-    for (unsigned i = 0; i < 40; i++) {
-        char file[32];
-        snprintf(file, sizeof file, "x_%u.JPEG", i);
-        make_jpeg(i, &bytes);
-        write_at(folder, i % 5 == 0 ? "a" : i % 3 == 0 ? "b" : "c", file, &bytes);
-    }
+    jpeg_folder_make(folder);
     return folder;
 }
 
@@ -229,13 +200,13 @@ static void bad_images_follow_the_policy(void **state)
     (void)state;
     const char *folder = make_folder("bad");
     CLEANUP(buffer_done) struct buffer bytes = {0};
-    make_jpeg(1, &bytes);
+    jpeg_folder_image(1, &bytes);
     bytes.length = bytes.length * 6 / 10;
-    write_at(folder, "a", "cut.JPEG", &bytes);
+    jpeg_folder_add(folder, "a", "cut.JPEG", &bytes);
     bytes.length = 2;
-    write_at(folder, "b", "soi.JPEG", &bytes);
+    jpeg_folder_add(folder, "b", "soi.JPEG", &bytes);
     bytes.length = 0;
-    write_at(folder, "c", "empty.JPEG", &bytes);
+    jpeg_folder_add(folder, "c", "empty.JPEG", &bytes);
     CLEANUP(source_free) struct source *source = open_folder(folder);
     assert_int_equal(source->item_count, 43);
 

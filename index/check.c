@@ -1,0 +1,277 @@
+#include "index/check.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "base/progress.h"
+#include "base/stop.h"
+#include "image/decode.h"
+
+/* Records that one thread takes at a time. */
+enum { RUN_RECORDS = 64 };
+
+/* Of one thread. */
+struct scratch {
+    struct buffer bytes;
+    struct decoder *decoder;
+    struct picture picture;
+};
+
+struct checker {
+    struct index *index;
+    const struct check_options *options;
+    struct check_report *report;
+    struct scratch *scratch;
+    unsigned threads;
+    struct progress *progress;
+    pthread_mutex_t lock; /* guards the report */
+};
+
+static void checker_done(struct checker *checker)
+{
+    for (unsigned i = 0; checker->scratch && i < checker->threads; i++) {
+        buffer_done(&checker->scratch[i].bytes);
+        decoder_close(checker->scratch[i].decoder);
+        picture_done(&checker->scratch[i].picture);
+    }
+    memory_free(checker->scratch);
+    progress_close(checker->progress);
+    pthread_mutex_destroy(&checker->lock);
+}
+CLEANUP_VALUE(checker_done, struct checker)
+
+static void finding_done(struct check_finding *finding)
+{
+    memory_free(finding->where);
+    memory_free(finding->what);
+}
+
+void check_report_done(struct check_report *report)
+{
+    for (size_t i = 0; i < report->kept_count; i++)
+        finding_done(&report->findings[i]);
+    memory_free(report->findings);
+    memory_free(report->class_counts);
+    *report = (struct check_report){0};
+}
+
+/* Keeps a finding; the caller holds the lock. */
+static struct status finding_keep(struct check_report *report, uint64_t record, const char *where,
+                                  const char *what)
+{
+    report->finding_count++;
+    if (report->kept_count == CHECK_MAX_FINDINGS)
+        return OK;
+    TRY(memory_grow(report->kept_count + 1, sizeof *report->findings, &report->findings,
+                    &report->finding_capacity));
+    struct check_finding *finding = &report->findings[report->kept_count];
+    *finding = (struct check_finding){.record = record};
+    struct status status = string_copy(where, &finding->where);
+    if (status.code == STATUS_DONE)
+        status = string_copy(what, &finding->what);
+    if (status.code == STATUS_DONE)
+        report->kept_count++;
+    else
+        finding_done(finding);
+    return status;
+}
+
+/* Turns a failure into a finding, but for those that say nothing of the data. */
+static struct status finding_add(struct checker *checker, uint64_t record, const char *where,
+                                 struct status failure)
+{
+    if (failure.code == STATUS_DONE || failure.code == STATUS_NO_MEMORY ||
+        failure.code == STATUS_STOPPED)
+        return failure;
+    pthread_mutex_lock(&checker->lock);
+    struct status status = finding_keep(checker->report, record, where, status_message(&failure));
+    pthread_mutex_unlock(&checker->lock);
+    status_clear(&failure);
+    return status;
+}
+
+static struct status shard_check(const struct source_shard *shard)
+{
+    CLEANUP(fd_close) int fd = -1;
+    CLEANUP(index_close) struct index *trailer = NULL;
+    uint64_t size_bytes;
+    if (shard->kind == SHARD_FOLDER) {
+        if (!path_is_folder(shard->path))
+            FAIL(STATUS_NOT_FOUND, "the folder is not there");
+        return OK;
+    }
+    TRY(file_open_read(shard->path, &fd));
+    TRY(file_size(fd, shard->path, &size_bytes));
+    if (size_bytes != shard->size_bytes)
+        FAIL(STATUS_CORRUPT, "it has %" PRIu64 " bytes, expected %" PRIu64, size_bytes,
+             shard->size_bytes);
+    if (shard->kind != SHARD_PACKED)
+        return OK;
+    TRY(index_open(shard->path, &trailer));
+    return index_check_sections(trailer);
+}
+
+static struct status shards_check(struct checker *checker)
+{
+    for (size_t i = 0; i < index_shard_count(checker->index); i++) {
+        const struct source_shard *shard = index_shard(checker->index, i);
+        TRY(finding_add(checker, CHECK_NO_RECORD, shard->path, shard_check(shard)));
+    }
+    return OK;
+}
+
+/* What the index says of a record, and that it stands behind its predecessor. */
+static struct status record_check_place(const struct checker *checker, uint64_t i,
+                                        struct record *record, const char **ret_name)
+{
+    TRY(index_record(checker->index, i, record));
+    TRY(index_name(checker->index, i, ret_name));
+    if (i == 0)
+        return OK;
+    struct record before;
+    const char *name_before;
+    struct status status = index_record(checker->index, i - 1, &before);
+    if (status.code == STATUS_DONE)
+        status = index_name(checker->index, i - 1, &name_before);
+    if (status.code != STATUS_DONE) { /* the predecessor's own finding */
+        status_clear(&status);
+        return OK;
+    }
+    int order = before.label != record->label ? (before.label < record->label ? -1 : 1)
+                                              : strcmp(name_before, *ret_name);
+    if (order == 0)
+        FAIL(STATUS_CORRUPT, "its class has two records of this name: %" PRIu64 " and %" PRIu64,
+             i - 1, i);
+    if (order > 0)
+        FAIL(STATUS_CORRUPT,
+             "record %" PRIu64 " stands behind record %" PRIu64
+             ", but comes before it by label and name",
+             i, i - 1);
+    return OK;
+}
+
+static struct status record_check_image(const struct checker *checker, struct scratch *scratch,
+                                        const struct record *record)
+{
+    struct image_info info;
+    TRY(image_probe(scratch->bytes.data, scratch->bytes.length, &info));
+    if (record->width && (record->width != info.width || record->height != info.height))
+        FAIL(STATUS_CORRUPT,
+             "the image has %" PRIu32 " x %" PRIu32 " pixels, the index says %u x %u", info.width,
+             info.height, record->width, record->height);
+    if (!checker->options->decode)
+        return OK;
+    if (!scratch->decoder)
+        TRY(decoder_open(&scratch->decoder));
+    return decoder_decode(scratch->decoder, scratch->bytes.data, scratch->bytes.length, NULL,
+                          &scratch->picture, NULL);
+}
+
+/* What a run of records adds to the report. */
+struct tally {
+    uint64_t read_bytes, crc_unknown;
+};
+
+static struct status record_check(struct checker *checker, struct scratch *scratch, uint64_t i,
+                                  struct tally *tally, const char **ret_name)
+{
+    struct record record;
+    TRY(record_check_place(checker, i, &record, ret_name));
+    __atomic_fetch_add(&checker->report->class_counts[record.label], 1, __ATOMIC_RELAXED);
+    tally->crc_unknown += !record.crc_known;
+    if (!checker->options->read && !checker->options->decode)
+        return OK;
+    TRY(index_read(checker->index, i, &scratch->bytes));
+    tally->read_bytes += record.length;
+    return record_check_image(checker, scratch, &record);
+}
+
+/* "CLASS/NAME" of a record, or its number where the index does not tell. */
+static struct status record_describe(const struct index *index, uint64_t i, const char *name,
+                                     char **ret_text)
+{
+    struct record record;
+    struct status status = index_record(index, i, &record);
+    if (status.code != STATUS_DONE || !name) {
+        status_clear(&status);
+        return string_format(ret_text, "record %" PRIu64, i);
+    }
+    return string_format(ret_text, "%s/%s",
+                         class_table_at(index_classes(index), record.label)->wnid, name);
+}
+
+static struct status run_check(uint64_t run, unsigned thread, void *context)
+{
+    struct checker *checker = context;
+    uint64_t first = run * RUN_RECORDS, end = first + RUN_RECORDS;
+    uint64_t count = index_count(checker->index);
+    struct tally tally = {0};
+    TRY(stop_check());
+    end = end < count ? end : count;
+    for (uint64_t i = first; i < end; i++) {
+        CLEANUP(memory_free) char *where = NULL;
+        const char *name = NULL;
+        struct status status = record_check(checker, &checker->scratch[thread], i, &tally, &name);
+        if (status.code == STATUS_DONE)
+            continue;
+        struct status described = record_describe(checker->index, i, name, &where);
+        if (described.code != STATUS_DONE) {
+            status_clear(&status);
+            return described;
+        }
+        TRY(finding_add(checker, i, where, status));
+    }
+    pthread_mutex_lock(&checker->lock);
+    checker->report->records += end - first;
+    checker->report->read_bytes += tally.read_bytes;
+    checker->report->crc_unknown += tally.crc_unknown;
+    pthread_mutex_unlock(&checker->lock);
+    progress_add(checker->progress, end - first, tally.read_bytes);
+    return OK;
+}
+
+static int finding_compare(const void *a, const void *b)
+{
+    const struct check_finding *p = a, *q = b;
+    if (p->record == q->record)
+        return strcmp(p->where, q->where);
+    return p->record + 1 < q->record + 1 ? -1 : 1; /* + 1: CHECK_NO_RECORD comes first */
+}
+
+static struct status records_check(struct checker *checker)
+{
+    CLEANUP(pool_close) struct pool *pool = NULL;
+    uint64_t count = index_count(checker->index);
+    TRY(progress_open("verify", "images", count, 0, &checker->progress));
+    TRY(pool_open(checker->threads, &pool));
+    TRY(memory_alloc(checker->threads, sizeof *checker->scratch, &checker->scratch));
+    return pool_run(pool, (count + RUN_RECORDS - 1) / RUN_RECORDS, run_check, checker);
+}
+
+struct status index_check(struct index *index, const struct check_options *options,
+                          struct check_report *report)
+{
+    CLEANUP(checker_done)
+    struct checker checker = {
+        .index = index,
+        .options = options,
+        .report = report,
+        .threads = options->threads,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+    };
+    TRY(memory_alloc(class_table_count(index_classes(index)), sizeof *report->class_counts,
+                     &report->class_counts));
+    TRY(finding_add(&checker, CHECK_NO_RECORD, index_path(index), index_check_sections(index)));
+    if (report->finding_count > 0)
+        return OK;
+    TRY(shards_check(&checker));
+    TRY(records_check(&checker));
+    if (report->kept_count > 0)
+        qsort(report->findings, report->kept_count, sizeof *report->findings, finding_compare);
+    return OK;
+}

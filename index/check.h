@@ -1,0 +1,51 @@
+#ifndef HEADRACE_INDEX_CHECK_H
+#define HEADRACE_INDEX_CHECK_H
+
+/* Verifying an index and what it points at. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/scope.h"
+#include "base/status.h"
+#include "index/index.h"
+
+struct check_options {
+    bool read; /* read every record and hold it against its CRC */
+    bool
+        decode; /* decode every image too (implies read) and hold its size against the stored one */
+    unsigned threads;
+};
+
+/* Something that is wrong. */
+struct check_finding {
+    uint64_t record; /* CHECK_NO_RECORD: the index or a shard as a whole */
+    char *where;     /* "CLASS/NAME", or a file's path */
+    char *what;
+};
+#define CHECK_NO_RECORD UINT64_MAX
+/* More findings than these are counted, but not kept. */
+#define CHECK_MAX_FINDINGS 10000
+
+struct check_report {
+    uint64_t records; /* looked at */
+    uint64_t read_bytes;
+    uint64_t crc_unknown; /* records without a CRC */
+    uint64_t finding_count;
+    struct check_finding *findings; /* in record order, those without a record first */
+    size_t kept_count, finding_capacity;
+    uint64_t *class_counts; /* records of each class; as many as the index has classes */
+};
+void check_report_done(struct check_report *report);
+CLEANUP_VALUE(check_report_done, struct check_report)
+
+/* Checks all sections, the order and uniqueness of the records, that they lie within their shards,
+ * the shards' headers and trailers, and, as asked for, the records themselves. What is wrong goes
+ * into the report (filled with zeros before); the call itself fails only with STATUS_NO_MEMORY and
+ * STATUS_STOPPED. Damaged sections end the check early: what they say of the records is worth
+ * nothing. */
+struct status index_check(struct index *index, const struct check_options *options,
+                          struct check_report *report);
+
+#endif

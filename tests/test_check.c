@@ -1,0 +1,166 @@
+#include "tests/test.h"
+
+#include <inttypes.h>
+
+#include "base/progress.h"
+#include "image/folder_source.h"
+#include "index/check.h"
+#include "index/pack.h"
+#include "index/writer.h"
+#include "tests/support/index_set.h"
+#include "tests/support/jpeg_folder.h"
+
+/* Packs 40 JPEGs into NAME.idx and a few shards. */
+static const char *make_index(const char *name, bool in_place)
+{
+    CLEANUP(source_free) struct source *source = NULL;
+    CLEANUP(pack_report_done) struct pack_report report = {0};
+    const struct pack_options options = {.shard_bytes = 65536,
+                                         .threads = 2,
+                                         .in_place = in_place,
+                                         .on_error = PACK_KEEP};
+    jpeg_folder_make(test_path("images"));
+    assert_ok(folder_source_open(test_path("images"), NULL, 1, &source));
+    const char *path = test_path(name);
+    assert_ok(pack_run(source, path, &options, &report));
+    return path;
+}
+
+static const struct check_options everything = {.read = true, .decode = true, .threads = 3};
+
+static void check(const char *path, const struct check_options *options,
+                  struct check_report *report)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    assert_ok(index_open(path, &index));
+    assert_ok(index_check(index, options, report));
+}
+
+/* Flips a bit of a file; a negative offset counts from its end. */
+static void flip(const char *path, int64_t offset)
+{
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    assert_ok(file_read_all(path, 1 << 24, &bytes));
+    bytes.data[offset < 0 ? (int64_t)bytes.length + offset : offset] ^= 0x10;
+    assert_ok(file_write_plain(path, bytes.data, bytes.length));
+}
+
+static void finds_nothing_where_nothing_is(void **state)
+{
+    (void)state;
+    for (int in_place = 0; in_place <= 1; in_place++) {
+        CLEANUP(check_report_done) struct check_report report = {0};
+        check(make_index("good.idx", in_place), &everything, &report);
+        assert_int_equal(report.finding_count, 0);
+        assert_int_equal(report.records, 40);
+        assert_int_equal(report.crc_unknown, in_place ? 40 : 0);
+        assert_int_equal(report.class_counts[0], 8);
+        assert_int_equal(report.class_counts[1], 11);
+        assert_int_equal(report.class_counts[2], 21);
+    }
+}
+
+static void expect_finding(const char *path, const char *where, const char *what)
+{
+    CLEANUP(check_report_done) struct check_report report = {0};
+    check(path, &everything, &report);
+    for (size_t i = 0; i < report.kept_count; i++) {
+        if (strstr(report.findings[i].where, where) && strstr(report.findings[i].what, what))
+            return;
+    }
+    fail_msg("no finding about %s: %s (of %" PRIu64 ")", where, what, report.finding_count);
+}
+
+static void finds_damage_everywhere(void **state)
+{
+    (void)state;
+    const char *path = make_index("bad.idx", false);
+    const char *shard = test_path("bad-00000.shard");
+    flip(shard, 200); /* in the first record */
+    expect_finding(path, "a/x_0.JPEG", "damaged");
+    flip(shard, 200);
+    flip(shard, 20);
+    expect_finding(path, "bad-00000.shard", "shard's header");
+    flip(shard, 20);
+    flip(shard, -40);
+    expect_finding(path, "bad-00000.shard", "last 64 bytes");
+    flip(shard, -40);
+    flip(shard, -64 - 130); /* the names of the trailer */
+    expect_finding(path, "bad-00000.shard", "section names");
+    assert_ok(file_remove(shard));
+    expect_finding(path, "bad-00000.shard", "cannot open");
+    expect_finding(path, "a/x_0.JPEG", "cannot open");
+
+    path = make_index("bad2.idx", false);
+    flip(path, -130);
+    CLEANUP(check_report_done) struct check_report report = {0};
+    check(path, &everything, &report);
+    assert_int_equal(report.finding_count, 1);
+    assert_int_equal(report.findings[0].record, CHECK_NO_RECORD);
+    assert_non_null(strstr(report.findings[0].what, "section names"));
+}
+
+static void finds_images_that_do_not_decode(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    jpeg_folder_image(3, &bytes);
+    bytes.length /= 2;
+    jpeg_folder_add(test_path("images"), "b", "cut.JPEG", &bytes);
+    const char *path = make_index("cut.idx", false);
+    assert_ok(folder_remove(test_path("images/b")));
+
+    CLEANUP(check_report_done) struct check_report read = {0};
+    struct check_options options = {.read = true, .threads = 1};
+    check(path, &options, &read);
+    assert_int_equal(read.finding_count, 0); /* its header and CRC are right */
+    CLEANUP(check_report_done) struct check_report decoded = {0};
+    check(path, &everything, &decoded);
+    assert_int_equal(decoded.finding_count, 1);
+    assert_string_equal(decoded.findings[0].where, "b/cut.JPEG");
+}
+
+static void finds_records_out_of_order(void **state)
+{
+    (void)state;
+    CLEANUP(source_free) struct source *source = index_set_make(test_path("order"), 30, 3);
+    struct source_item item = source->items[4];
+    source->items[4] = source->items[5];
+    source->items[5] = item;
+    source->items[8].name = source->items[7].name;
+    assert_ok(index_write(source, "{}", test_path("order.idx")));
+    CLEANUP(check_report_done) struct check_report report = {0};
+    const struct check_options options = {.threads = 1};
+    check(test_path("order.idx"), &options, &report);
+    assert_int_equal(report.finding_count, 2);
+    assert_int_equal(report.findings[0].record, 5);
+    assert_non_null(strstr(report.findings[0].what, "comes before it"));
+    assert_int_equal(report.findings[1].record, 8);
+    assert_non_null(strstr(report.findings[1].what, "two records of this name"));
+    assert_int_equal(report.read_bytes, 0);
+}
+
+static void finds_a_wrong_size(void **state)
+{
+    (void)state;
+    CLEANUP(source_free) struct source *source = NULL;
+    jpeg_folder_make(test_path("images"));
+    assert_ok(folder_source_open(test_path("images"), NULL, 1, &source));
+    source->items[9].width = 5;
+    source->items[9].height = 5;
+    assert_ok(index_write(source, "{}", test_path("size.idx")));
+    expect_finding(test_path("size.idx"), "b/", "the index says 5 x 5");
+}
+
+int main(void)
+{
+    progress_set_quiet(1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_nothing_where_nothing_is),
+        cmocka_unit_test(finds_damage_everywhere),
+        cmocka_unit_test(finds_images_that_do_not_decode),
+        cmocka_unit_test(finds_records_out_of_order),
+        cmocka_unit_test(finds_a_wrong_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
