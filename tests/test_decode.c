@@ -176,6 +176,18 @@ static void a_region_is_less_than_the_whole(void **state)
     }
 }
 
+static void the_widest_image(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(picture_done) struct picture whole = {0};
+    static const struct rectangle regions[] = {{0, 0, 1, 1}, {65499, 0, 1, 1}, {31111, 0, 999, 1}};
+    assert_ok(jpeg_make(&kinds[1], 1, 65500, 1, &bytes));
+    assert_ok(decoder_decode(decoder, bytes.data, bytes.length, NULL, &whole, NULL));
+    for (size_t i = 0; i < ARRAY_LENGTH(regions); i++)
+        check_region(&bytes, &regions[i], &whole, "65,500 x 1");
+}
+
 static void a_region_outside_fails(void **state)
 {
     (void)state;
@@ -412,6 +424,7 @@ int main(void)
         cmocka_unit_test(decodes_as_pillow),
         cmocka_unit_test(regions_equal_the_whole),
         cmocka_unit_test(a_region_is_less_than_the_whole),
+        cmocka_unit_test(the_widest_image),
         cmocka_unit_test(a_region_outside_fails),
         cmocka_unit_test(probe_tells_the_kind),
         cmocka_unit_test(no_images_are_refused),
