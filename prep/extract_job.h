@@ -7,10 +7,10 @@
 #include <stdatomic.h>
 
 #include "base/progress.h"
+#include "base/stage.h"
 #include "base/stop.h"
 #include "prep/archive_listing.h"
 #include "prep/extract.h"
-#include "prep/stage.h"
 
 /* Of a training image; for the number of files to expect. */
 #define EXTRACT_MEAN_IMAGE_BYTES 110000

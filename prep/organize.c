@@ -7,10 +7,10 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/stage.h"
 #include "base/stop.h"
 #include "image/source.h"
 #include "prep/image_name.h"
-#include "prep/stage.h"
 
 void organize_plan_done(struct organize_plan *plan)
 {

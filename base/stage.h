@@ -1,5 +1,5 @@
-#ifndef HEADRACE_PREP_STAGE_H
-#define HEADRACE_PREP_STAGE_H
+#ifndef HEADRACE_BASE_STAGE_H
+#define HEADRACE_BASE_STAGE_H
 
 /* Filling a folder with class folders so that a kill at any moment leaves nothing half-done.
  *

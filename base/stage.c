@@ -1,4 +1,4 @@
-#include "prep/stage.h"
+#include "base/stage.h"
 
 #include <errno.h>
 #include <fcntl.h>
