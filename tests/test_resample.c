@@ -32,8 +32,7 @@ static void resizes_as_pillow(void **state)
     while (golden_line(&golden)) {
         uint64_t seed = golden_number(&golden);
         uint32_t numbers[8];
-        for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
-            numbers[i] = (uint32_t)golden_number(&golden);
+        golden_numbers(&golden, numbers, ARRAY_LENGTH(numbers));
         struct crop crop = {
             .box = {numbers[2], numbers[3], numbers[4], numbers[5]},
             .out_width = numbers[6],
@@ -58,8 +57,7 @@ static void center_crops_as_torchvision(void **state)
     while (golden_line(&golden)) {
         uint64_t seed = golden_number(&golden);
         uint32_t numbers[8];
-        for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
-            numbers[i] = (uint32_t)golden_number(&golden);
+        golden_numbers(&golden, numbers, ARRAY_LENGTH(numbers));
         if (seed % 6 != 0)
             continue;
         struct crop crop = crop_center(numbers[0], numbers[1], numbers[2], numbers[3]);

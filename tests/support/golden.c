@@ -54,6 +54,12 @@ uint64_t golden_number(struct golden *golden)
     return value;
 }
 
+void golden_numbers(struct golden *golden, uint32_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = (uint32_t)golden_number(golden);
+}
+
 uint32_t golden_hex(struct golden *golden)
 {
     char *end;

@@ -25,6 +25,7 @@ bool golden_line(struct golden *golden);
 /* The line's next word; valid until golden_done. */
 const char *golden_word(struct golden *golden);
 uint64_t golden_number(struct golden *golden);
+void golden_numbers(struct golden *golden, uint32_t *numbers, size_t count);
 uint32_t golden_hex(struct golden *golden);
 double golden_real(struct golden *golden);
 
