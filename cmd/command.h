@@ -20,6 +20,7 @@ command_fn cmd_pack;
 command_fn cmd_extract;
 command_fn cmd_organize;
 command_fn cmd_train;
+command_fn cmd_verify;
 
 /* Parses a command line over the defaults that `arguments` holds. Where --help was asked for, it is
  * printed, ret_parse->help is set and the command has nothing left to do. */

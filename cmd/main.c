@@ -23,6 +23,7 @@ static const struct command commands[] = {
     {"extract", "unpacks an archive into class folders", cmd_extract},
     {"organize", "sorts flat validation images into class folders", cmd_organize},
     {"train", "trains a ResNet", cmd_train},
+    {"verify", "checks a folder or an archive against what is published", cmd_verify},
     {"help", "shows this, or the help of a command", cmd_help},
 };
 

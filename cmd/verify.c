@@ -1,0 +1,106 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/number.h"
+#include "base/progress.h"
+#include "cmd/command.h"
+#include "prep/verify.h"
+
+struct verify_arguments {
+    const char *devkit, *expect, *prefix;
+    int64_t jobs;
+    bool subset, decode, md5, json, quiet;
+};
+#define FIELD(name) offsetof(struct verify_arguments, name)
+
+static const struct option options[] = {
+    {"devkit", 0, OPT_STRING, FIELD(devkit), .value = "PATH",
+     .help = "compares with this devkit's tables instead of the built-in one of ILSVRC2012"},
+    {"subset", 0, OPT_FLAG, FIELD(subset),
+     .help = "fewer classes and images than published are fine"},
+    {"expect", 0, OPT_STRING, FIELD(expect), .value = "CLASSES/IMAGES",
+     .help = "the numbers that there have to be, instead of the published ones"},
+    {"decode", 0, OPT_FLAG, FIELD(decode),
+     .help = "decodes every image, not only looks at its first bytes"},
+    {"md5", 0, OPT_FLAG, FIELD(md5),
+     .help = "of an archive: compares its MD5 with the published ones"},
+    {"prefix", 0, OPT_STRING, FIELD(prefix), .value = "FOLDER",
+     .help = "of an archive with class folders: the folder in it that holds them"},
+    COMMAND_JOBS(jobs),
+    {"json", 0, OPT_FLAG, FIELD(json), .help = "prints the whole report as one line of JSON"},
+    {"quiet", 'q', OPT_FLAG, FIELD(quiet),
+     .help = "no progress; the report is printed all the same"},
+    {0},
+};
+
+static const struct option_usage usage = {
+    .command = "verify",
+    .positionals = "PATH",
+    .min_positionals = 1,
+    .max_positionals = 1,
+    .summary = "Checks a prepared folder or an archive against what is published.",
+    .details =
+        "PATH is a folder of class folders, a folder with train/ and val/, or an archive. "
+        "Looked for are missing, unexpected and empty classes, wrong numbers of images, missing, "
+        "misplaced and double images, strays, empty files and files that are no images. "
+        "Nothing is changed.",
+    .example =
+        "headrace verify imagenet\n"
+        "headrace verify ILSVRC2012_img_val.tar --devkit ILSVRC2012_devkit_t12.tar.gz --md5\n"
+        "headrace verify tiny/train --expect 10/500 --decode",
+};
+
+/* "1000/1281167" */
+static struct status parse_expect(const char *text, struct verify_options *verify_options)
+{
+    CLEANUP(memory_free) char *classes = NULL;
+    const char *slash = text ? strchr(text, '/') : NULL;
+    if (!text)
+        return OK;
+    if (slash)
+        TRY(string_format(&classes, "%.*s", (int)(slash - text), text));
+    if (!slash || !number_parse_u64(classes, &verify_options->expected_classes) ||
+        !number_parse_u64(slash + 1, &verify_options->expected_images))
+        FAIL(STATUS_USAGE, "--expect is \"%s\", expected CLASSES/IMAGES, for instance 1000/1281167",
+             text);
+    verify_options->has_expected = true;
+    return OK;
+}
+
+static struct status print_report(const struct verify_report *report, bool as_json)
+{
+    CLEANUP(buffer_done) struct buffer text = {0};
+    if (as_json) {
+        CLEANUP(json_free) struct json *json = verify_report_json(report);
+        return command_print_json(json);
+    }
+    TRY(verify_report_text(report, &text));
+    fwrite(text.data, 1, text.length, stdout);
+    return OK;
+}
+
+struct status cmd_verify(int argc, char **argv)
+{
+    struct verify_arguments arguments = {0};
+    struct option_parse parse;
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    CLEANUP(verify_report_free) struct verify_report *report = NULL;
+    TRY(command_parse(&usage, options, argc, argv, &arguments, &parse));
+    if (parse.help)
+        return OK;
+    progress_set_quiet(arguments.quiet);
+    struct verify_options verify_options = {.path = parse.positionals[0],
+                                            .prefix = arguments.prefix,
+                                            .is_subset = arguments.subset,
+                                            .decode = arguments.decode,
+                                            .md5 = arguments.md5,
+                                            .threads = command_threads(arguments.jobs)};
+    TRY(parse_expect(arguments.expect, &verify_options));
+    if (arguments.devkit)
+        TRY(devkit_open(arguments.devkit, &devkit));
+    verify_options.devkit = devkit;
+    TRY(verify(&verify_options, &report));
+    TRY(print_report(report, arguments.json));
+    return verify_report_status(report);
+}

@@ -1,0 +1,320 @@
+#include "prep/verify.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "image/folder_source.h"
+#include "prep/archive_listing.h"
+#include "prep/archive_source.h"
+#include "prep/official.h"
+#include "prep/verify_set.h"
+
+static const char flat_class[] = "(flat)";
+
+/* --- Reports --- */
+
+static void verify_set_done(struct verify_set *set)
+{
+    memory_free(set->path);
+    memory_free(set->findings);
+    memory_free(set->notes);
+    arena_done(&set->strings);
+}
+
+void verify_report_free(struct verify_report *report)
+{
+    if (!report)
+        return;
+    for (size_t i = 0; i < report->set_count; i++)
+        verify_set_done(&report->sets[i]);
+    memory_free(report->sets);
+    memory_free(report->path);
+    memory_free(report);
+}
+
+static struct status copy_formatted(struct arena *strings, const char *format, va_list arguments,
+                                    const char **ret_text)
+{
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    return arena_copy(strings, text, strlen(text), ret_text);
+}
+
+struct status verify_found(struct verify_set *set, enum finding_kind kind, const char *path,
+                           const char *format, ...)
+{
+    TRY(memory_grow(set->finding_count + 1, sizeof *set->findings, &set->findings,
+                    &set->finding_capacity));
+    struct finding *finding = &set->findings[set->finding_count];
+    finding->kind = kind;
+    TRY(arena_copy(&set->strings, path, strlen(path), &finding->path));
+    va_list arguments;
+    va_start(arguments, format);
+    struct status status = copy_formatted(&set->strings, format, arguments, &finding->text);
+    va_end(arguments);
+    TRY(status);
+    set->finding_count++;
+    return OK;
+}
+
+struct status verify_note(struct verify_set *set, const char *format, ...)
+{
+    TRY(memory_grow(set->note_count + 1, sizeof *set->notes, &set->notes, &set->note_capacity));
+    va_list arguments;
+    va_start(arguments, format);
+    struct status status =
+        copy_formatted(&set->strings, format, arguments, &set->notes[set->note_count]);
+    va_end(arguments);
+    TRY(status);
+    set->note_count++;
+    return OK;
+}
+
+static int finding_compare(const void *a, const void *b)
+{
+    const struct finding *p = a, *q = b;
+    if (p->kind != q->kind)
+        return p->kind < q->kind ? -1 : 1;
+    int order = strcmp(p->path, q->path);
+    return order ? order : strcmp(p->text, q->text);
+}
+
+/* --- Archives as files --- */
+
+struct md5_progress {
+    struct progress *progress;
+    uint64_t before_bytes;
+};
+
+static void md5_progress(uint64_t done_bytes, void *context)
+{
+    struct md5_progress *state = context;
+    progress_add(state->progress, 0, done_bytes - state->before_bytes);
+    state->before_bytes = done_bytes;
+}
+
+static struct status compare_md5(struct verify_set *set, uint64_t size_bytes)
+{
+    CLEANUP(progress_close) struct progress *progress = NULL;
+    char md5[MD5_HEX_LENGTH + 1];
+    TRY(progress_open("md5", "files", 0, size_bytes, &progress));
+    struct md5_progress state = {progress, 0};
+    TRY(digest_md5_file(set->path, md5_progress, &state, md5));
+    const struct official_file *same = official_by_md5(md5), *named = official_by_name(set->path);
+    const struct official_file *sized = official_by_size(size_bytes);
+    if (same && same->role == OFFICIAL_DOGS)
+        return verify_found(set, FOUND_MD5, set->path,
+                            "%s: this is %s (%s); all 1000 classes are in ILSVRC2012_img_train.tar",
+                            md5, same->name, same->what);
+    if (same)
+        return verify_note(set, "MD5 %s: the published %s", md5, same->name);
+    if (sized)
+        return verify_found(
+            set, FOUND_MD5, set->path,
+            "%s, but the published %s of the same size has %s: the file is damaged, "
+            "download it again",
+            md5, sized->name, sized->md5);
+    return verify_note(set,
+                       "MD5 %s: not the published file%s%s%s, so only structure and counts speak "
+                       "for it",
+                       md5, named ? " (MD5 " : "", named ? named->md5 : "", named ? ")" : "");
+}
+
+struct status verify_official(struct verify_set *set, const struct verify_options *options,
+                              uint64_t size_bytes)
+{
+    if (options->md5)
+        return compare_md5(set, size_bytes);
+    const struct official_file *sized = official_by_size(size_bytes);
+    if (sized)
+        return verify_note(set, "size of the published %s; --md5 compares the content too",
+                           sized->name);
+    return OK;
+}
+
+/* --- Sets --- */
+
+static struct status flat_source_open(const struct archive_file *file, struct source **ret_source)
+{
+    CLEANUP(archive_listing_done) struct archive_listing listing = {0};
+    CLEANUP(source_free) struct source *source = NULL;
+    const struct class_entry flat = {.wnid = flat_class, .words = ""};
+    uint32_t shard;
+    TRY(archive_list(file, &listing));
+    TRY(source_new(&source));
+    TRY(string_copy("flat-tar", &source->kind));
+    TRY(class_table_make(&flat, 1, &source->classes));
+    TRY(source_add_shard(source, file->path, file->size_bytes, SHARD_TAR, &shard));
+    for (size_t i = 0; i < listing.count; i++) {
+        const char *name = path_base(listing.items[i].name);
+        struct source_item item = {.offset = listing.items[i].offset,
+                                   .length = listing.items[i].size_bytes,
+                                   .shard = shard};
+        if (source_is_image_name(name))
+            TRY(source_add_item(source, &item, name, strlen(name)));
+        else
+            source->ignored++;
+    }
+    TRY(source_finish(source));
+    *ret_source = MOVE(source);
+    return OK;
+}
+
+/* Opening it checks all there is; what is left is whether it is the published one. */
+static struct status verify_devkit(struct verify_set *set)
+{
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    TRY(devkit_open(set->path, &devkit));
+    const struct class_table *classes = devkit_classes(devkit);
+    set->classes = class_table_count(classes);
+    set->is_as_published =
+        class_table_hash(classes) == class_table_hash(class_table_ilsvrc2012()) &&
+        devkit_val_count(devkit) == ILSVRC2012_VAL_IMAGES;
+    return verify_note(set, "its ground truth is that of %zu validation images",
+                       devkit_val_count(devkit));
+}
+
+/* *ret_source stays NULL for an archive without images. */
+static struct status open_archive(struct verify_set *set, const struct verify_options *options,
+                                  struct source **ret_source)
+{
+    CLEANUP(archive_file_close) struct archive_file *file = NULL;
+    enum archive_layout layout;
+    TRY(archive_file_open(set->path, &file));
+    TRY(archive_layout_find(file, &layout));
+    TRY(verify_official(set, options, file->size_bytes));
+    set->form = archive_layout_name(layout);
+    if (layout == LAYOUT_DEVKIT)
+        return verify_devkit(set);
+    TRY(archive_file_check_ranges(file));
+    switch (layout) {
+    case LAYOUT_TRAIN:
+        set->set = IMAGE_SET_TRAIN;
+        return train_source_open(file, NULL, options->threads, ret_source);
+    case LAYOUT_VAL:
+        set->set = IMAGE_SET_VAL;
+        set->is_flat = !options->devkit;
+        return options->devkit ? val_source_open(file, options->devkit, ret_source)
+                               : flat_source_open(file, ret_source);
+    case LAYOUT_TEST:
+        set->set = IMAGE_SET_TEST;
+        set->is_flat = true;
+        return flat_source_open(file, ret_source);
+    case LAYOUT_CLASS_FOLDERS:
+        return tar_source_open(file, options->prefix, NULL, ret_source);
+    default:
+        FAIL(STATUS_CORRUPT, "%s is %s, which has no images to verify", set->path,
+             archive_layout_name(layout));
+    }
+}
+
+/* By the folder's name, else by an image's. */
+static enum image_set guess_set(const char *path, const struct source *source)
+{
+    const char *base = path_base(path);
+    if (strncmp(base, "train", 5) == 0)
+        return IMAGE_SET_TRAIN;
+    if (strncmp(base, "val", 3) == 0)
+        return IMAGE_SET_VAL;
+    enum image_set set = image_name_parse(source->items[source->item_count / 2].name).set;
+    return set == IMAGE_SET_OTHER ? IMAGE_SET_TRAIN : set;
+}
+
+/* The classes to compare with: the devkit's, or the built-in ones where all found are among them,
+ * or those that the training set beside has. */
+static const struct class_table *choose_table(const struct verify_options *options,
+                                              const struct source *source,
+                                              const struct class_table *beside)
+{
+    const struct class_table *built_in = class_table_ilsvrc2012();
+    if (options->devkit)
+        return devkit_classes(options->devkit);
+    for (size_t i = 0; i < class_table_count(source->classes); i++)
+        if (class_table_find(built_in, class_table_at(source->classes, i)->wnid) < 0)
+            return beside;
+    return built_in;
+}
+
+static struct status verify_set(struct verify_set *set, const struct verify_options *options,
+                                struct class_table **classes_beside)
+{
+    CLEANUP(source_free) struct source *source = NULL;
+    bool is_folder = path_is_folder(set->path);
+    if (is_folder) {
+        set->form = "class folders";
+        TRY(folder_source_open(set->path, NULL, options->threads, &source));
+    } else {
+        TRY(open_archive(set, options, &source));
+        if (!source)
+            return OK;
+        if (source->ignored)
+            TRY(verify_note(set, "%" PRIu64 " other members were passed over", source->ignored));
+    }
+    if (set->set == IMAGE_SET_OTHER)
+        set->set = guess_set(set->path, source);
+    const struct class_table *table =
+        set->is_flat ? NULL : choose_table(options, source, *classes_beside);
+    TRY(verify_counts(set, options, source, table));
+    if (is_folder)
+        TRY(verify_strays(set, source));
+    TRY(verify_images(set, options, source));
+    qsort(set->findings, set->finding_count, sizeof *set->findings, finding_compare);
+    set->is_as_published = set->is_compared && table != *classes_beside && !set->finding_count &&
+                           !options->is_subset && !options->has_expected;
+    if (!*classes_beside)
+        TRY(class_table_copy(source->classes, classes_beside));
+    return OK;
+}
+
+/* --- Paths --- */
+
+/* Takes ownership of `path`. */
+static void add_set(struct verify_report *report, char *path)
+{
+    report->sets[report->set_count++].path = path;
+}
+
+/* A folder that holds train/ or val/ stands for both of them. */
+static struct status find_sets(const char *path, struct verify_report *report)
+{
+    static const char *const names[] = {"train", "val"};
+    TRY(memory_alloc(ARRAY_LENGTH(names), sizeof *report->sets, &report->sets));
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        CLEANUP(memory_free) char *child = NULL;
+        TRY(path_join(path, names[i], &child));
+        if (path_is_folder(child))
+            add_set(report, MOVE(child));
+    }
+    if (report->set_count)
+        return OK;
+    char *copy;
+    TRY(string_copy(path, &copy));
+    add_set(report, copy);
+    return OK;
+}
+
+struct status verify(const struct verify_options *options, struct verify_report **ret_report)
+{
+    CLEANUP(verify_report_free) struct verify_report *report = NULL;
+    CLEANUP(class_table_free) struct class_table *classes_beside = NULL;
+    if (!path_exists(options->path))
+        FAIL(STATUS_NOT_FOUND, "%s does not exist", options->path);
+    if (options->md5 && path_is_folder(options->path))
+        FAIL(STATUS_USAGE, "--md5 recognises published archives; %s is a folder", options->path);
+    TRY(memory_alloc(1, sizeof *report, &report));
+    TRY(string_copy(options->path, &report->path));
+    TRY(find_sets(options->path, report));
+    if (options->has_expected && report->set_count > 1)
+        FAIL(STATUS_USAGE, "--expect is for one set; verify %s and %s one after the other",
+             report->sets[0].path, report->sets[1].path);
+    for (size_t i = 0; i < report->set_count; i++)
+        TRY(verify_set(&report->sets[i], options, &classes_beside));
+    *ret_report = MOVE(report);
+    return OK;
+}

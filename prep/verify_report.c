@@ -1,0 +1,147 @@
+#include <inttypes.h>
+
+#include "base/bytes.h"
+#include "base/progress.h"
+#include "prep/verify.h"
+
+static const size_t max_shown = 5;
+
+const char *finding_kind_name(enum finding_kind kind)
+{
+    static const char *const names[FINDING_KINDS] = {
+        [FOUND_CLASS_MISSING] = "missing class",
+        [FOUND_CLASS_UNEXPECTED] = "unexpected class",
+        [FOUND_CLASS_EMPTY] = "empty class",
+        [FOUND_COUNT] = "image count",
+        [FOUND_IMAGE_MISSING] = "missing image",
+        [FOUND_IMAGE_TWICE] = "image twice",
+        [FOUND_MISPLACED] = "misplaced image",
+        [FOUND_STRAY] = "stray",
+        [FOUND_UNFINISHED] = "unfinished folder",
+        [FOUND_EMPTY_FILE] = "empty file",
+        [FOUND_NOT_AN_IMAGE] = "not an image",
+        [FOUND_UNREADABLE] = "unreadable image",
+        [FOUND_MD5] = "MD5",
+    };
+    return names[kind];
+}
+
+static const char *set_name(enum image_set set)
+{
+    static const char *const names[] = {
+        [IMAGE_SET_OTHER] = "images",
+        [IMAGE_SET_TRAIN] = "training images",
+        [IMAGE_SET_VAL] = "validation images",
+        [IMAGE_SET_TEST] = "test images",
+    };
+    return names[set];
+}
+
+uint64_t verify_finding_count(const struct verify_report *report)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < report->set_count; i++)
+        count += report->sets[i].finding_count;
+    return count;
+}
+
+struct status verify_report_status(const struct verify_report *report)
+{
+    uint64_t count = verify_finding_count(report), less = 0;
+    if (count == 0)
+        return OK;
+    for (size_t i = 0; i < report->set_count; i++)
+        for (size_t k = 0; k < report->sets[i].finding_count; k++) {
+            enum finding_kind kind = report->sets[i].findings[k].kind;
+            less +=
+                kind == FOUND_CLASS_MISSING || kind == FOUND_IMAGE_MISSING || kind == FOUND_COUNT;
+        }
+    FAIL(STATUS_FOUND, "%s: %" PRIu64 " finding%s%s", report->path, count, count == 1 ? "" : "s",
+         less == count ? "; if it is meant to be a part of the published data only, say --subset"
+                       : "");
+}
+
+/* Findings are sorted by kind: shows one kind, from `first` on, and returns where the next begins.
+ */
+static struct status text_kind(const struct verify_set *set, size_t first, struct buffer *text,
+                               size_t *ret_next)
+{
+    enum finding_kind kind = set->findings[first].kind;
+    size_t end = first;
+    while (end < set->finding_count && set->findings[end].kind == kind)
+        end++;
+    TRY(buffer_append_text(text, "  %s (%zu):\n", finding_kind_name(kind), end - first));
+    size_t shown_end = end - first <= max_shown + 1 ? end : first + max_shown;
+    for (size_t i = first; i < shown_end; i++)
+        TRY(buffer_append_text(text, "    %s: %s\n", set->findings[i].path, set->findings[i].text));
+    if (shown_end < end)
+        TRY(buffer_append_text(text, "    … and %zu more (--json lists all)\n", end - shown_end));
+    *ret_next = end;
+    return OK;
+}
+
+static struct status text_set(const struct verify_set *set, struct buffer *text)
+{
+    char bytes[16];
+    TRY(buffer_append_text(text, "%s (%s)\n  %" PRIu64 " %s", set->path, set->form, set->images,
+                           set_name(set->set)));
+    if (!set->is_flat)
+        TRY(buffer_append_text(text, " in %" PRIu64 " classes", set->classes));
+    TRY(buffer_append_text(text, ", %s%s\n", format_bytes(set->bytes, bytes),
+                           set->decoded ? ", all decoded" : ""));
+    for (size_t i = 0; i < set->note_count; i++)
+        TRY(buffer_append_text(text, "  note: %s\n", set->notes[i]));
+    for (size_t i = 0; i < set->finding_count;)
+        TRY(text_kind(set, i, text, &i));
+    if (set->finding_count)
+        return OK;
+    return buffer_append_text(text, "  %s\n",
+                              set->is_as_published ? "as published" : "nothing is wrong");
+}
+
+struct status verify_report_text(const struct verify_report *report, struct buffer *text)
+{
+    for (size_t i = 0; i < report->set_count; i++)
+        TRY(text_set(&report->sets[i], text));
+    return OK;
+}
+
+static struct json *json_set_of(const struct verify_set *set)
+{
+    struct json *object = json_object_new(), *notes = json_array_new(),
+                *findings = json_array_new();
+    json_set_string(object, "path", set->path);
+    json_set_string(object, "form", set->form);
+    json_set_string(object, "set", set_name(set->set));
+    json_set_integer(object, "classes", (int64_t)set->classes);
+    json_set_integer(object, "images", (int64_t)set->images);
+    json_set_integer(object, "bytes", (int64_t)set->bytes);
+    json_set_integer(object, "decoded", (int64_t)set->decoded);
+    json_set_boolean(object, "as_published", set->is_as_published);
+    for (size_t i = 0; i < set->note_count; i++)
+        json_append_string(notes, set->notes[i]);
+    json_set(object, "notes", notes);
+    for (size_t i = 0; i < set->finding_count; i++) {
+        struct json *finding = json_object_new();
+        json_set_string(finding, "kind", finding_kind_name(set->findings[i].kind));
+        json_set_string(finding, "path", set->findings[i].path);
+        json_set_string(finding, "text", set->findings[i].text);
+        json_append(findings, finding);
+    }
+    json_set(object, "findings", findings);
+    return object;
+}
+
+struct json *verify_report_json(const struct verify_report *report)
+{
+    struct json *object = json_object_new(), *sets = json_array_new();
+    uint64_t count = verify_finding_count(report);
+    json_set_integer(object, "version", 1);
+    json_set_string(object, "path", report->path);
+    json_set_boolean(object, "ok", count == 0);
+    json_set_integer(object, "findings", (int64_t)count);
+    for (size_t i = 0; i < report->set_count; i++)
+        json_append(sets, json_set_of(&report->sets[i]));
+    json_set(object, "sets", sets);
+    return object;
+}

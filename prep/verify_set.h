@@ -1,0 +1,25 @@
+#ifndef HEADRACE_PREP_VERIFY_SET_H
+#define HEADRACE_PREP_VERIFY_SET_H
+
+/* The steps of verifying one set; private to verify*.c. */
+
+#include "prep/verify.h"
+
+/* A finding; path and text are copied. Not thread-safe. */
+struct status verify_found(struct verify_set *set, enum finding_kind kind, const char *path,
+                           const char *format, ...) PRINTF_LIKE(4, 5);
+struct status verify_note(struct verify_set *set, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Compares classes, counts and names with `table` (NULL: nothing is known). */
+struct status verify_counts(struct verify_set *set, const struct verify_options *options,
+                            const struct source *source, const struct class_table *table);
+/* Looks for what does not belong into a folder of class folders. */
+struct status verify_strays(struct verify_set *set, const struct source *source);
+/* Looks at the first bytes of all images, or decodes them all. */
+struct status verify_images(struct verify_set *set, const struct verify_options *options,
+                            const struct source *source);
+/* Compares an archive file with the published ones: by size, and by MD5 where that is asked for. */
+struct status verify_official(struct verify_set *set, const struct verify_options *options,
+                              uint64_t size_bytes);
+
+#endif

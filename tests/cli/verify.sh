@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# headrace organize and headrace verify on the real validation images.
+source tests/cli/lib.sh
+need_data ILSVRC2012_img_val.tar
+val=$HEADRACE_DATA/ILSVRC2012_img_val.tar
+devkit=$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz
+
+headrace_ok extract "$val" "$work/val"
+expect_stderr 'headrace organize .*/val --devkit'
+headrace verify "$work/val"
+expect_error 1 'headrace organize .*/val --devkit ILSVRC2012_devkit_t12.tar.gz'
+headrace organize "$work/val"
+expect_error 2 'devkit'
+headrace_ok organize "$work/val" --devkit "$devkit" --dry-run
+expect_stdout '^ILSVRC2012_val_00000347.JPEG -> n[0-9]{8}/ILSVRC2012_val_00000347.JPEG$'
+[ "$(wc -l <"$stdout")" -eq 1300 ] || fail "expected 1300 moves"
+refute_file "$work/val/n01440764"
+headrace_ok organize "$work/val" --devkit "$devkit"
+expect_stdout 'val: 1300 images moved into class folders'
+headrace_ok organize "$work/val" --devkit "$devkit"
+expect_stdout 'sorted already'
+
+headrace_ok verify "$work/val" --devkit "$devkit" --subset
+expect_stdout '1300 validation images in 725 classes, 37.2 MB'
+expect_stdout 'nothing is wrong'
+headrace verify "$work/val"
+expect_error 3 'findings; if it is meant to be a part of the published data only, say --subset'
+expect_stdout 'missing class \(275\):'
+headrace_ok verify "$work/val" --expect 725/1300 --quiet
+refute_stderr .
+headrace verify "$work/val" --expect 725/1301
+expect_error 3 '1 finding'
+headrace verify "$work/val" --expect lots
+expect_error 2 'expected CLASSES/IMAGES'
+
+victim=$(find "$work/val" -name '*.JPEG' | sort | head -n 1)
+truncate -s 5000 "$victim"
+headrace_ok verify "$work/val" --subset
+headrace verify "$work/val" --subset --decode --json
+expect_error 3 '1 finding$'
+expect_stdout "\"kind\": \"unreadable image\", \"path\": \"${victim#"$work/val/"}\""
+
+headrace_ok verify "$val" --md5 --subset
+expect_stdout 'not the published file \(MD5 29b22e2961454d5413ddabcf34fc5622\)'
