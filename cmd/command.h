@@ -19,6 +19,7 @@ command_fn cmd_help;
 command_fn cmd_pack;
 command_fn cmd_extract;
 command_fn cmd_organize;
+command_fn cmd_eval;
 command_fn cmd_train;
 command_fn cmd_verify;
 

@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"organize", "sorts flat validation images into class folders", cmd_organize},
     {"train", "trains a ResNet", cmd_train},
     {"verify", "checks a folder or an archive against what is published", cmd_verify},
+    {"eval", "measures the accuracy of a trained network", cmd_eval},
     {"help", "shows this, or the help of a command", cmd_help},
 };
 

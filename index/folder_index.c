@@ -42,6 +42,12 @@ static struct status has_changed(const char *root, const char *index, bool *ret_
     return OK;
 }
 
+bool folder_index_is_own(const struct index *index)
+{
+    return strcmp(index_provenance(index), provenance) == 0 && index_shard_count(index) == 1 &&
+           index_shard(index, 0)->kind == SHARD_FOLDER;
+}
+
 /* Whether an index is this folder's and as it would be made now. */
 static struct status is_current(const struct index *index, const char *root,
                                 const struct class_table *classes, bool *ret_current)
@@ -50,8 +56,7 @@ static struct status is_current(const struct index *index, const char *root,
     CLEANUP(memory_free) char *real_shard = NULL;
     bool changed;
     *ret_current = false;
-    if (index_shard_count(index) != 1 || index_shard(index, 0)->kind != SHARD_FOLDER ||
-        !path_exists(index_shard(index, 0)->path))
+    if (!folder_index_is_own(index) || !path_exists(index_shard(index, 0)->path))
         return OK;
     TRY(path_real(root, &real_root));
     TRY(path_real(index_shard(index, 0)->path, &real_shard));
@@ -62,19 +67,34 @@ static struct status is_current(const struct index *index, const char *root,
     return OK;
 }
 
-/* The index at `path` if it serves; else *ret_index stays NULL. */
-static struct status current_open(const char *path, const char *root,
+/* A file that an index may have. */
+struct place {
+    char *path;    /* NULL: none */
+    bool writable; /* nothing is there, or an index of ours */
+};
+
+static void place_done(struct place *place)
+{
+    memory_free(place->path);
+}
+CLEANUP_VALUE(place_done, struct place)
+
+/* The index in a place if it serves; else *ret_index stays NULL. */
+static struct status current_open(struct place *place, const char *root,
                                   const struct class_table *classes, struct index **ret_index)
 {
     CLEANUP(index_close) struct index *index = NULL;
     bool current = false;
-    if (!path_exists(path))
+    place->writable = place->path && !path_exists(place->path);
+    if (!place->path || place->writable)
         return OK;
-    struct status status = index_open(path, &index);
-    if (status.code == STATUS_DONE)
+    struct status status = index_open(place->path, &index);
+    if (status.code == STATUS_DONE) {
+        place->writable = folder_index_is_own(index);
         status = is_current(index, root, classes, &current);
+    }
     if (status.code != STATUS_DONE)
-        log_note("%s; it is made anew from %s", status_message(&status), root);
+        log_note("%s; %s is listed anew", status_message(&status), root);
     status_ignore(status);
     if (current)
         *ret_index = MOVE(index);
@@ -135,33 +155,41 @@ static struct status fleeting_open(const struct source *source, struct index **r
     return status;
 }
 
+/* Lists the folder and keeps the index in the first place that takes it. */
+static struct status anew_open(const char *root, const struct class_table *classes,
+                               unsigned threads, const struct place *const places[2],
+                               struct index **ret_index)
+{
+    CLEANUP(source_free) struct source *source = NULL;
+    TRY(folder_source_open(root, classes, threads, &source));
+    for (size_t i = 0; i < 2; i++) {
+        if (!places[i]->writable)
+            continue;
+        struct status status = index_make(source, places[i]->path);
+        if (status.code == STATUS_DONE)
+            return index_open(places[i]->path, ret_index);
+        status_ignore(status);
+    }
+    return fleeting_open(source, ret_index);
+}
+
 struct status folder_index_open(const char *root, const struct class_table *classes,
                                 unsigned threads, struct index **ret_index)
 {
     CLEANUP(memory_free) char *trimmed = NULL;
-    CLEANUP(memory_free) char *beside = NULL;
-    CLEANUP(memory_free) char *cached = NULL;
-    CLEANUP(index_close) struct index *index = NULL;
-    CLEANUP(source_free) struct source *source = NULL;
+    CLEANUP(place_done) struct place beside = {0};
+    CLEANUP(place_done) struct place cached = {0};
     TRY(root_trim(root, &trimmed));
-    TRY(string_format(&beside, "%s.idx", trimmed));
-    TRY(cache_path(trimmed, &cached));
-    const char *const places[] = {beside, cached};
-    for (size_t i = 0; i < ARRAY_LENGTH(places) && !index; i++)
-        if (places[i])
-            TRY(current_open(places[i], trimmed, classes, &index));
+    TRY(string_format(&beside.path, "%s.idx", trimmed));
+    TRY(cache_path(trimmed, &cached.path));
+    struct index *index = NULL;
+    TRY(current_open(&beside, trimmed, classes, &index));
     if (!index)
-        TRY(folder_source_open(trimmed, classes, threads, &source));
-    for (size_t i = 0; i < ARRAY_LENGTH(places) && !index; i++) {
-        if (!places[i])
-            continue;
-        struct status status = index_make(source, places[i]);
-        if (status.code == STATUS_DONE)
-            TRY(index_open(places[i], &index));
-        status_ignore(status);
-    }
+        TRY(current_open(&cached, trimmed, classes, &index));
+    cached.writable = cached.path; /* whatever lies there is ours, if broken */
     if (!index)
-        TRY(fleeting_open(source, &index));
-    *ret_index = MOVE(index);
+        return anew_open(trimmed, classes, threads, (const struct place *[]){&beside, &cached},
+                         ret_index);
+    *ret_index = index;
     return OK;
 }

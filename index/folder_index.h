@@ -14,4 +14,7 @@
 struct status folder_index_open(const char *root, const struct class_table *classes,
                                 unsigned threads, struct index **ret_index);
 
+/* Whether an index was made by folder_index_open, and not by packing or selecting. */
+bool folder_index_is_own(const struct index *index);
+
 #endif

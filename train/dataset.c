@@ -20,6 +20,17 @@ struct status dataset_open_index(const char *path, const struct class_table *cla
     return index_open(path, ret_index);
 }
 
+/* Whether the index beside a folder says no more than the folder: one that was made for it, to be
+ * checked for changes, or one that cannot be read. */
+static bool index_adds_nothing(const char *path)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    struct status status = index_open(path, &index);
+    bool nothing = status.code != STATUS_DONE || folder_index_is_own(index);
+    status_ignore(status);
+    return nothing;
+}
+
 /* What --data DIR means for a part: DIR/train.idx, else the folder DIR/train. On the heap. */
 static struct status part_find(const char *data, const char *part, char **ret_path)
 {
@@ -27,14 +38,14 @@ static struct status part_find(const char *data, const char *part, char **ret_pa
     CLEANUP(memory_free) char *folder = NULL;
     TRY(string_format(&index, "%s/%s.idx", data, part));
     TRY(string_format(&folder, "%s/%s", data, part));
-    bool has_folder = path_is_folder(folder);
-    if (!has_folder && !path_exists(index))
+    bool has_folder = path_is_folder(folder), has_index = path_exists(index);
+    if (!has_folder && !has_index)
         FAIL(STATUS_NOT_FOUND,
              "'%s' has neither %s.idx nor a folder %s/: expected what 'headrace pack' or 'headrace "
              "prep' makes, or name the sets with --train and --val",
              data, part, part);
-    /* The index beside a folder may be the folder's own, to be checked for changes. */
-    *ret_path = has_folder ? MOVE(folder) : MOVE(index);
+    bool by_folder = has_folder && (!has_index || index_adds_nothing(index));
+    *ret_path = by_folder ? MOVE(folder) : MOVE(index);
     return OK;
 }
 
