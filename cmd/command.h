@@ -17,6 +17,7 @@ typedef struct status command_fn(int argc, char **argv);
 command_fn cmd_bench;
 command_fn cmd_help;
 command_fn cmd_pack;
+command_fn cmd_prep;
 command_fn cmd_extract;
 command_fn cmd_organize;
 command_fn cmd_eval;

@@ -1,9 +1,9 @@
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/log.h"
 #include "base/progress.h"
 #include "cmd/command.h"
+#include "cmd/extract_summary.h"
 #include "prep/extract.h"
 
 struct extract_arguments {
@@ -66,22 +66,6 @@ static void print_notes(const struct extract_result *result, const char *dest)
             dest);
 }
 
-static void print_summary(const struct extract_result *result, const char *dest, double seconds)
-{
-    char bytes[16], time[16];
-    printf("%s: %" PRIu64 " images", dest, result->images);
-    if (!result->is_flat)
-        printf(" in %" PRIu64 " classes", result->classes);
-    printf(", %s", format_bytes(result->bytes, bytes));
-    if (result->kept == result->images)
-        printf("; all were there already\n");
-    else if (result->kept)
-        printf("; %" PRIu64 " were there already (%s)\n", result->kept,
-               format_seconds(seconds, time));
-    else
-        printf(" (%s)\n", format_seconds(seconds, time));
-}
-
 struct status cmd_extract(int argc, char **argv)
 {
     struct extract_arguments arguments = {0};
@@ -94,7 +78,6 @@ struct status cmd_extract(int argc, char **argv)
     progress_set_quiet(arguments.quiet);
     if (arguments.devkit)
         TRY(devkit_open(arguments.devkit, &devkit));
-    double start = clock_seconds();
     TRY(extract(&(struct extract_options){.archive = parse.positionals[0],
                                           .dest = parse.positionals[1],
                                           .devkit = devkit,
@@ -103,6 +86,6 @@ struct status cmd_extract(int argc, char **argv)
     if (arguments.quiet)
         return OK;
     print_notes(&result, parse.positionals[1]);
-    print_summary(&result, parse.positionals[1], clock_seconds() - start);
+    extract_summary_print(&result, parse.positionals[1]);
     return OK;
 }

@@ -18,6 +18,7 @@ struct command {
 
 /* In the order in which a person meets them. */
 static const struct command commands[] = {
+    {"prep", "makes verified class folders from the archives", cmd_prep},
     {"pack", "makes an index and shards from archives, folders or an index", cmd_pack},
     {"bench", "measures how fast the loader makes batches", cmd_bench},
     {"extract", "unpacks an archive into class folders", cmd_extract},

@@ -1,0 +1,206 @@
+#include "prep/prep.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "prep/extract_job.h"
+#include "prep/official.h"
+
+struct prep_inputs {
+    char *train, *val, *devkit; /* paths; NULL: not found */
+};
+
+static void prep_inputs_done(struct prep_inputs *inputs)
+{
+    memory_free(inputs->train);
+    memory_free(inputs->val);
+    memory_free(inputs->devkit);
+}
+CLEANUP_VALUE(prep_inputs_done, struct prep_inputs)
+
+void prep_result_done(struct prep_result *result)
+{
+    extract_result_done(&result->train);
+    extract_result_done(&result->val);
+    verify_report_free(result->report);
+    *result = (struct prep_result){0};
+}
+
+/* --- Finding the inputs --- */
+
+/* Where a file of this layout goes; NULL if nowhere. */
+static char **slot_of(struct prep_inputs *inputs, enum archive_layout layout)
+{
+    switch (layout) {
+    case LAYOUT_TRAIN:
+        return &inputs->train;
+    case LAYOUT_VAL:
+        return &inputs->val;
+    case LAYOUT_DEVKIT:
+        return &inputs->devkit;
+    default:
+        return NULL;
+    }
+}
+
+static struct status find_by_name(const char *src, struct prep_inputs *inputs)
+{
+    static const struct {
+        const char *name;
+        enum archive_layout layout;
+    } names[] = {
+        {"ILSVRC2012_img_train.tar", LAYOUT_TRAIN},
+        {"ILSVRC2012_img_val.tar", LAYOUT_VAL},
+        {"ILSVRC2012_devkit_t12.tar.gz", LAYOUT_DEVKIT},
+        {"ILSVRC2012_devkit_t12", LAYOUT_DEVKIT}, /* unpacked */
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        CLEANUP(memory_free) char *path = NULL;
+        char **slot = slot_of(inputs, names[i].layout);
+        TRY(path_join(src, names[i].name, &path));
+        if (!*slot && path_exists(path))
+            *slot = MOVE(path);
+    }
+    return OK;
+}
+
+/* Most files in a folder of downloads are no archives, and that is no failure. */
+static enum archive_layout layout_of_file(const char *path)
+{
+    CLEANUP(archive_file_close) struct archive_file *file = NULL;
+    enum archive_layout layout = LAYOUT_UNKNOWN;
+    struct status status = archive_file_open(path, &file);
+    if (status.code == STATUS_DONE)
+        status = archive_layout_find(file, &layout);
+    if (status.code != STATUS_DONE)
+        layout = LAYOUT_UNKNOWN;
+    status_clear(&status);
+    return layout;
+}
+
+static struct status find_by_content(const char *src, struct prep_inputs *inputs)
+{
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    struct prep_inputs named = *inputs; /* what has an official name is not looked for */
+    TRY(folder_list_read(src, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        CLEANUP(memory_free) char *path = NULL;
+        if (!list.entries[i].is_file || list.entries[i].name[0] == '.')
+            continue;
+        TRY(path_join(src, list.entries[i].name, &path));
+        enum archive_layout layout = layout_of_file(path);
+        char **slot = slot_of(inputs, layout), **named_slot = slot_of(&named, layout);
+        if (!slot || *named_slot)
+            continue;
+        if (*slot)
+            FAIL(STATUS_USAGE, "%s and %s are each %s; name the right one with headrace extract",
+                 *slot, path, archive_layout_name(layout));
+        *slot = MOVE(path);
+    }
+    return OK;
+}
+
+/* What to do where something is missing. */
+static struct status fail_missing(const char *src, const struct prep_inputs *inputs)
+{
+    CLEANUP(buffer_done) struct buffer text = {0};
+    const char *message;
+    const char *const paths[] = {inputs->train, inputs->val, inputs->devkit};
+    static const enum official_role roles[] = {OFFICIAL_TRAIN, OFFICIAL_VAL, OFFICIAL_DEVKIT};
+    size_t file_count;
+    const struct official_file *files = official_files(&file_count);
+    for (size_t i = 0; i < file_count; i++)
+        for (size_t k = 0; k < ARRAY_LENGTH(roles); k++)
+            if (files[i].role == roles[k])
+                TRY(buffer_append_text(&text, "\n  %-28s  %12" PRIu64 " bytes  MD5 %s  %s",
+                                       files[i].name, files[i].size_bytes, files[i].md5,
+                                       paths[k] ? "(there)" : "MISSING"));
+    TRY(buffer_text(&text, &message));
+    FAIL(STATUS_NOT_FOUND,
+         "%s lacks what is marked below; log in at https://image-net.org, take the links of "
+         "ILSVRC2012 "
+         "from its download page and put the files there (curl -C - -O LINK goes on with a broken "
+         "download; for one archive alone there is headrace extract):%s",
+         src, message);
+}
+
+static struct status find_inputs(const char *src, struct prep_inputs *inputs)
+{
+    if (!path_is_folder(src))
+        FAIL(STATUS_USAGE,
+             "%s is not a folder; prep looks for the archives in a folder, headrace "
+             "extract takes one archive",
+             src);
+    TRY(find_by_name(src, inputs));
+    if (!inputs->train || !inputs->val || !inputs->devkit)
+        TRY(find_by_content(src, inputs));
+    if (!inputs->train || !inputs->val || !inputs->devkit)
+        return fail_missing(src, inputs);
+    return OK;
+}
+
+/* A wrong file is met before hours went into the other one. */
+static struct status check_layout(const char *path, enum archive_layout expected)
+{
+    CLEANUP(archive_file_close) struct archive_file *file = NULL;
+    enum archive_layout layout;
+    TRY(archive_file_open(path, &file));
+    TRY(archive_layout_find(file, &layout));
+    if (layout != expected)
+        FAIL(STATUS_CORRUPT, "%s is %s, expected %s", path, archive_layout_name(layout),
+             archive_layout_name(expected));
+    return OK;
+}
+
+/* --- Doing the work --- */
+
+static struct status add_size(const char *path, const char *part, uint64_t *total_bytes)
+{
+    struct stat info;
+    if (!path_exists(part) && stat(path, &info) == 0)
+        *total_bytes += (uint64_t)info.st_size;
+    return OK;
+}
+
+/* Both archives have to fit, and that is known before the first is unpacked. */
+static struct status check_space(const struct stage *stage, const struct prep_inputs *inputs,
+                                 const char *train, const char *val)
+{
+    uint64_t total_bytes = 0;
+    TRY(add_size(inputs->train, train, &total_bytes));
+    TRY(add_size(inputs->val, val, &total_bytes));
+    return stage_check_space(stage, total_bytes, total_bytes / EXTRACT_MEAN_IMAGE_BYTES);
+}
+
+struct status prep(const struct prep_options *options, struct prep_result *ret_result)
+{
+    CLEANUP(prep_inputs_done) struct prep_inputs inputs = {0};
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    CLEANUP(stage_close) struct stage *stage = NULL;
+    CLEANUP(prep_result_done) struct prep_result result = {0};
+    CLEANUP(memory_free) char *train = NULL;
+    CLEANUP(memory_free) char *val = NULL;
+
+    TRY(find_inputs(options->src, &inputs));
+    TRY(devkit_open(inputs.devkit, &devkit));
+    TRY(check_layout(inputs.train, LAYOUT_TRAIN));
+    TRY(check_layout(inputs.val, LAYOUT_VAL));
+    TRY(path_join(options->dest, "train", &train));
+    TRY(path_join(options->dest, "val", &val));
+    TRY(stage_open(options->dest, &stage));
+    TRY(check_space(stage, &inputs, train, val));
+    TRY(extract(&(struct extract_options){inputs.train, train, devkit, options->threads},
+                &result.train));
+    TRY(extract(&(struct extract_options){inputs.val, val, devkit, options->threads}, &result.val));
+    TRY(verify(&(struct verify_options){.path = options->dest,
+                                        .devkit = devkit,
+                                        .is_subset = options->is_subset,
+                                        .decode = options->decode,
+                                        .threads = options->threads},
+               &result.report));
+    *ret_result = result;
+    result = (struct prep_result){0};
+    return OK;
+}
