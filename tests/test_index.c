@@ -376,7 +376,7 @@ static void large_index_write(const char *path, uint64_t count)
 static void large_indexes_stay_on_the_disk(void **state)
 {
     (void)state;
-    const uint64_t count = 1300000, megabyte = 1 << 20;
+    const uint64_t count = 1300000;
     large_index_write(test_path("large.idx"), count);
     CLEANUP(index_close) struct index *index = NULL;
     uint64_t before = resident_bytes();
@@ -392,8 +392,8 @@ static void large_indexes_stay_on_the_disk(void **state)
     print_message("resident: %" PRIu64 " KiB for opening, %" PRIu64 " KiB with all labels\n",
                   (opened - before) >> 10, (read - before) >> 10);
 #if !defined(__SANITIZE_ADDRESS__)
-    assert_true(opened < before + 2 * megabyte);
-    assert_true(read < before + 20 * megabyte);
+    assert_true(opened < before + (2 << 20));
+    assert_true(read < before + (20 << 20));
 #endif
 }
 
