@@ -1,8 +1,11 @@
 #include "cmd/command.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/bytes.h"
+#include "base/file.h"
+#include "base/memory.h"
 #include "base/pool.h"
 
 struct status command_parse(const struct option_usage *usage, const struct option *table, int argc,
@@ -29,4 +32,47 @@ struct status command_print_json(const struct json *value)
 unsigned command_threads(int64_t jobs)
 {
     return jobs > 0 ? (unsigned)jobs : cores_available();
+}
+
+static struct status list_split(const char *value, struct text_list *lines)
+{
+    CLEANUP(memory_free) char *copy = NULL;
+    TRY(string_copy(value, &copy));
+    for (char *rest = copy, *entry; (entry = strsep(&rest, ","));) {
+        if (entry[0] != '\0')
+            TRY(text_list_add(lines, entry));
+    }
+    return OK;
+}
+
+struct status command_list(const char *value, struct text_list *ret_lines)
+{
+    CLEANUP(text_list_done) struct text_list lines = {0};
+    TRY(path_exists(value) ? text_list_read(value, &lines) : list_split(value, &lines));
+    if (lines.count == 0)
+        FAIL(STATUS_USAGE, "the list '%s' has no entries", value);
+    *ret_lines = lines;
+    lines = (struct text_list){0};
+    return OK;
+}
+
+struct status command_classes(const struct class_table *classes, const char *value,
+                              bool **ret_wanted)
+{
+    CLEANUP(memory_free) bool *wanted = NULL;
+    CLEANUP(text_list_done) struct text_list lines = {0};
+    size_t count = class_table_count(classes);
+    TRY(memory_alloc(count, sizeof *wanted, &wanted));
+    memset(wanted, !value, count);
+    if (value)
+        TRY(command_list(value, &lines));
+    for (size_t i = 0; i < lines.count; i++) {
+        int64_t label = class_table_find(classes, lines.items[i].text);
+        if (label < 0)
+            FAIL(STATUS_NOT_FOUND, "there is no class '%s' among the %zu classes (first: %s)",
+                 lines.items[i].text, count, count ? class_table_at(classes, 0)->wnid : "none");
+        wanted[label] = true;
+    }
+    *ret_wanted = MOVE(wanted);
+    return OK;
 }

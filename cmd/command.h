@@ -10,18 +10,25 @@
 #include "base/json.h"
 #include "base/option.h"
 #include "base/status.h"
+#include "base/text_list.h"
+#include "image/class_table.h"
 
 /* argv[0] is the command's name. */
 typedef struct status command_fn(int argc, char **argv);
 
 command_fn cmd_bench;
+command_fn cmd_eval;
+command_fn cmd_extract;
 command_fn cmd_help;
+command_fn cmd_info;
+command_fn cmd_ls;
+command_fn cmd_organize;
 command_fn cmd_pack;
 command_fn cmd_prep;
-command_fn cmd_extract;
-command_fn cmd_organize;
-command_fn cmd_eval;
+command_fn cmd_select;
+command_fn cmd_show;
 command_fn cmd_train;
+command_fn cmd_unpack;
 command_fn cmd_verify;
 
 /* Parses a command line over the defaults that `arguments` holds. Where --help was asked for, it is
@@ -37,6 +44,14 @@ struct status command_parse(const struct option_usage *usage, const struct optio
             .help = "threads; 0: as many as there are cores to use (default %d)"                   \
     }
 unsigned command_threads(int64_t jobs);
+
+/* A list on the command line: the name of a file with one entry a line, else entries separated by
+ * commas. */
+struct status command_list(const char *value, struct text_list *ret_lines);
+/* Which classes of a table such a list names: a flag for each class, on the heap. NULL names all. A
+ * key that is not there fails with STATUS_NOT_FOUND. */
+struct status command_classes(const struct class_table *classes, const char *value,
+                              bool **ret_wanted);
 
 /* Prints a value on one line. */
 struct status command_print_json(const struct json *value);

@@ -19,12 +19,17 @@ struct command {
 /* In the order in which a person meets them. */
 static const struct command commands[] = {
     {"prep", "makes verified class folders from the archives", cmd_prep},
-    {"pack", "makes an index and shards from archives, folders or an index", cmd_pack},
-    {"bench", "measures how fast the loader makes batches", cmd_bench},
     {"extract", "unpacks an archive into class folders", cmd_extract},
     {"organize", "sorts flat validation images into class folders", cmd_organize},
-    {"train", "trains a ResNet", cmd_train},
     {"verify", "checks a folder or an archive against what is published", cmd_verify},
+    {"pack", "makes an index and shards from archives, folders or an index", cmd_pack},
+    {"info", "describes an index", cmd_info},
+    {"ls", "lists the records of an index", cmd_ls},
+    {"select", "makes an index of a subset, a split or a union", cmd_select},
+    {"unpack", "writes the original files back", cmd_unpack},
+    {"show", "draws a contact sheet", cmd_show},
+    {"bench", "measures how fast the loader makes batches", cmd_bench},
+    {"train", "trains a ResNet", cmd_train},
     {"eval", "measures the accuracy of a trained network", cmd_eval},
     {"help", "shows this, or the help of a command", cmd_help},
 };

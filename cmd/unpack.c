@@ -1,0 +1,59 @@
+/* headrace unpack: the original files back, in class folders. */
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/progress.h"
+#include "cmd/command.h"
+#include "index/unpack.h"
+
+struct unpack_arguments {
+    int64_t jobs;
+    bool json;
+};
+
+#define FIELD(name) offsetof(struct unpack_arguments, name)
+static const struct option unpack_options[] = {
+    COMMAND_JOBS(jobs),
+    {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object"},
+    {0},
+};
+
+static const struct option_usage unpack_usage = {
+    .command = "unpack",
+    .positionals = "INDEX DEST",
+    .min_positionals = 2,
+    .max_positionals = 2,
+    .summary = "Writes the images of an index as DEST/CLASS/NAME, bit for bit as they were packed.",
+    .details =
+        "Each record's CRC is checked. A class folder appears when it is complete; a second run "
+        "finishes what was stopped. INDEX may be a single packed shard, too.",
+    .example = "headrace unpack val.idx val/",
+};
+
+struct status cmd_unpack(int argc, char **argv)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    struct option_parse parse;
+    struct unpack_arguments arguments = {0};
+    struct unpack_report report;
+    char bytes[16];
+    TRY(command_parse(&unpack_usage, unpack_options, argc, argv, &arguments, &parse));
+    if (parse.help)
+        return OK;
+    const char *dest = parse.positionals[1];
+    TRY(index_open(parse.positionals[0], &index));
+    TRY(index_unpack(index, dest, command_threads(arguments.jobs), &report));
+    if (arguments.json) {
+        CLEANUP(json_free) struct json *object = json_object_new();
+        json_set_integer(object, "version", 1);
+        json_set_string(object, "folder", dest);
+        json_set_integer(object, "images", (int64_t)report.images);
+        json_set_integer(object, "bytes", (int64_t)report.image_bytes);
+        json_set_integer(object, "kept", (int64_t)report.kept);
+        return command_print_json(object);
+    }
+    printf("%s: %" PRIu64 " images written (%s), %" PRIu64 " were there\n", dest, report.images,
+           format_bytes(report.image_bytes, bytes), report.kept);
+    return OK;
+}

@@ -1,0 +1,124 @@
+#include "index/unpack.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "base/memory.h"
+#include "base/pool.h"
+#include "base/progress.h"
+#include "base/stage.h"
+#include "base/stop.h"
+
+struct unpacker {
+    struct index *index;
+    struct stage *stage;
+    uint64_t *begins;       /* first record of each class, and the number of records behind them */
+    struct buffer *scratch; /* of each thread */
+    unsigned threads;
+    struct progress *progress;
+    atomic_uint_fast64_t images, image_bytes, kept;
+};
+
+static void unpacker_done(struct unpacker *unpacker)
+{
+    for (unsigned i = 0; unpacker->scratch && i < unpacker->threads; i++)
+        buffer_done(&unpacker->scratch[i]);
+    memory_free(unpacker->scratch);
+    memory_free(unpacker->begins);
+    progress_close(unpacker->progress);
+    stage_close(unpacker->stage);
+}
+CLEANUP_VALUE(unpacker_done, struct unpacker)
+
+/* Finds where the records of each class begin. */
+static struct status classes_bound(struct unpacker *unpacker)
+{
+    const int32_t *labels;
+    uint64_t count = index_count(unpacker->index), record = 0;
+    size_t class_count = class_table_count(index_classes(unpacker->index));
+    TRY(index_labels(unpacker->index, &labels));
+    TRY(memory_alloc(class_count + 1, sizeof *unpacker->begins, &unpacker->begins));
+    for (size_t label = 0; label < class_count; label++) {
+        unpacker->begins[label] = record;
+        while (record < count && (size_t)labels[record] == label)
+            record++;
+    }
+    unpacker->begins[class_count] = count;
+    if (record < count)
+        FAIL(STATUS_CORRUPT,
+             "'%s': record %" PRIu64 " stands behind a class that comes after its own",
+             index_path(unpacker->index), record);
+    return OK;
+}
+
+/* What the files of an index take. */
+static struct status space_check(const struct unpacker *unpacker)
+{
+    uint64_t bytes = 0, count = index_count(unpacker->index);
+    for (uint64_t i = 0; i < count; i++) {
+        struct record record;
+        TRY(index_record(unpacker->index, i, &record));
+        bytes += record.length;
+    }
+    return stage_check_space(unpacker->stage, bytes, count);
+}
+
+static struct status record_unpack(struct unpacker *unpacker, struct stage_unit *unit, uint64_t i,
+                                   struct buffer *bytes)
+{
+    struct record record;
+    const char *name;
+    bool is_there;
+    TRY(index_record(unpacker->index, i, &record));
+    TRY(index_name(unpacker->index, i, &name));
+    TRY(stage_unit_keeps(unit, name, record.length, &is_there));
+    progress_add(unpacker->progress, 1, is_there ? 0 : record.length);
+    if (is_there) {
+        unpacker->kept++;
+        return OK;
+    }
+    TRY(index_read(unpacker->index, i, bytes));
+    TRY(stage_unit_begin(unit, name));
+    TRY(stage_unit_write(unit, bytes->data, bytes->length));
+    TRY(stage_unit_end(unit));
+    unpacker->images++;
+    unpacker->image_bytes += record.length;
+    return OK;
+}
+
+static struct status class_unpack(uint64_t label, unsigned thread, void *context)
+{
+    struct unpacker *unpacker = context;
+    CLEANUP(stage_unit_free) struct stage_unit *unit = NULL;
+    uint64_t first = unpacker->begins[label], end = unpacker->begins[label + 1];
+    if (first == end)
+        return OK;
+    TRY(stage_unit_open(unpacker->stage,
+                        class_table_at(index_classes(unpacker->index), label)->wnid, &unit));
+    for (uint64_t i = first; i < end; i++) {
+        TRY(stop_check());
+        TRY(record_unpack(unpacker, unit, i, &unpacker->scratch[thread]));
+    }
+    return stage_unit_finish(MOVE(unit));
+}
+
+struct status index_unpack(struct index *index, const char *dest, unsigned threads,
+                           struct unpack_report *ret_report)
+{
+    CLEANUP(pool_close) struct pool *pool = NULL;
+    CLEANUP(unpacker_done) struct unpacker unpacker = {.index = index, .threads = threads};
+    TRY(classes_bound(&unpacker));
+    TRY(stage_open(dest, &unpacker.stage));
+    TRY(space_check(&unpacker));
+    TRY(progress_open("unpack", "images", index_count(index), 0, &unpacker.progress));
+    TRY(pool_open(threads, &pool));
+    TRY(memory_alloc(threads, sizeof *unpacker.scratch, &unpacker.scratch));
+    TRY(pool_run(pool, class_table_count(index_classes(index)), class_unpack, &unpacker));
+    TRY(stage_publish(unpacker.stage));
+    *ret_report = (struct unpack_report){
+        .images = unpacker.images,
+        .image_bytes = unpacker.image_bytes,
+        .kept = unpacker.kept,
+    };
+    return OK;
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# headrace info, ls, select, unpack and show on an index of CIFAR-10.
+source tests/cli/lib.sh
+need_data cifar10.tar
+
+mkdir "$work/files"
+tar -C "$work/files" -xf "$HEADRACE_DATA/cifar10.tar" val/bird val/cat val/dog
+headrace_ok pack "$work/files/val" -o "$work/val.idx" --shard-size 100k
+
+headrace_ok info "$work/val.idx" --classes
+expect_stdout '^images +450, '
+expect_stdout '^classes +3 .*150 to 150'
+expect_stdout '^2.dog'
+headrace_ok info "$work/val.idx" --json
+expect_stdout '"version": 1, .*"images": 450, .*"provenance": \{'
+headrace_ok ls "$work/val.idx" --classes dog -n 2
+expect_stdout '^300.2.dog/.*\.jpg.[0-9]+.32 x 32.'
+[ "$(wc -l <"$stdout")" -eq 2 ] || fail "expected two lines"
+headrace_ok ls "$work/val.idx" --json --from 449
+expect_stdout '"record": 449, "label": 2, "class": "dog"'
+headrace ls "$work/val.idx" --classes wolf
+expect_error 1 "no class 'wolf'"
+
+# Everything that was packed comes back, and a second run has nothing to do.
+headrace_ok unpack "$work/val.idx" "$work/again"
+expect_stdout '450 images written'
+expect_same "$work/files/val" "$work/again"
+rm "$work/again/cat/"*3.jpg
+headrace_ok unpack "$work/val.idx" "$work/again"
+expect_same "$work/files/val" "$work/again"
+headrace_ok unpack "$work/val.idx" "$work/again" --json
+expect_stdout '"images": 0, .*"kept": 450'
+
+# A lost index is made again from its shards.
+headrace_ok select "$work"/val-*.shard -o "$work/rebuilt.idx"
+"$HEADRACE_BIN" ls "$work/val.idx" --json >"$work/before"
+"$HEADRACE_BIN" ls "$work/rebuilt.idx" --json >"$work/after"
+expect_same "$work/before" "$work/after"
+
+# Subsets, splits and unions.
+headrace_ok select "$work/val.idx" --split 0.7 --seed 1 -o "$work/fit.idx" --rest "$work/tune.idx"
+expect_stdout 'fit\.idx: 315 images in 3 classes'
+expect_stdout 'tune\.idx: 135 images'
+headrace_ok select "$work/fit.idx" "$work/tune.idx" -o "$work/both.idx"
+"$HEADRACE_BIN" ls "$work/both.idx" --json >"$work/after"
+expect_same "$work/before" "$work/after"
+headrace select "$work/fit.idx" "$work/val.idx" -o "$work/twice.idx"
+expect_error 1 'two images named'
+printf 'dog\r\n' >"$work/classes.txt"
+headrace_ok select "$work/val.idx" --classes "$work/classes.txt" --per-class 5 -o "$work/dogs.idx"
+expect_stdout '5 images in 1 classes'
+headrace_ok unpack "$work/dogs.idx" "$work/dogs"
+[ "$(ls "$work/dogs/dog" | wc -l)" -eq 5 ] || fail "expected five files"
+printf 'cat pet\ndog pet\n' >"$work/map.txt"
+headrace select "$work/val.idx" --relabel "$work/map.txt" -o "$work/pets.idx"
+expect_error 1 'class pet has two images named'
+headrace select "$work/val.idx" --every 2 -o "$work/fit.idx"
+expect_error 1 'exists'
+headrace_ok select "$work/val.idx" --every 2 -o "$work/fit.idx" --force
+expect_stdout '225 images'
+
+# A contact sheet; the same seed draws the same one.
+headrace_ok show "$work/val.idx" -o "$work/a.png" -n 9 --columns 3 --seed 5
+headrace_ok show "$work/val.idx" -o "$work/b.png" -n 9 --columns 3 --seed 5
+expect_same "$work/a.png" "$work/b.png"
+headrace_ok show "$work/val.idx" -o "$work/a.jpg" --classes cat
+headrace show "$work/val.idx" -o "$work/a.gif"
+expect_error 2 'gif'
+
+# What is damaged is told.
+printf x | dd of="$work/val-00000.shard" bs=1 seek=100 conv=notrunc 2>/dev/null
+headrace unpack "$work/val.idx" "$work/damaged"
+expect_error 1 'damaged.*CRC'
+refute_file "$work/damaged/bird"
+headrace info "$work/files/val/cat"
+expect_error 1 'folder'
