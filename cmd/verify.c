@@ -3,9 +3,11 @@
 
 #include "base/bytes.h"
 #include "base/number.h"
+#include "base/path.h"
 #include "base/progress.h"
 #include "cmd/command.h"
-#include "prep/verify.h"
+#include "cmd/verify_index.h"
+#include "index/index.h"
 
 struct verify_arguments {
     const char *devkit, *expect, *prefix;
@@ -41,14 +43,19 @@ static const struct option_usage usage = {
     .max_positionals = 1,
     .summary = "Checks a prepared folder or an archive against what is published.",
     .details =
-        "PATH is a folder of class folders, a folder with train/ and val/, or an archive. "
-        "Looked for are missing, unexpected and empty classes, wrong numbers of images, missing, "
-        "misplaced and double images, strays, empty files and files that are no images. "
-        "Nothing is changed.",
+        "PATH is a folder of class folders, a folder with train/ and val/, an archive, or an "
+        "index. "
+        "Folders and archives are compared with what is published: looked for are missing, "
+        "unexpected "
+        "and empty classes, wrong numbers of images, missing, misplaced and double images, strays, "
+        "empty files and files that are no images. Of an index the sections, the shards and the "
+        "CRC of "
+        "each record are checked. Nothing is changed.",
     .example =
         "headrace verify imagenet\n"
         "headrace verify ILSVRC2012_img_val.tar --devkit ILSVRC2012_devkit_t12.tar.gz --md5\n"
-        "headrace verify tiny/train --expect 10/500 --decode",
+        "headrace verify tiny/train --expect 10/500 --decode\n"
+        "headrace verify imagenet.idx",
 };
 
 /* "1000/1281167" */
@@ -66,6 +73,15 @@ static struct status parse_expect(const char *text, struct verify_options *verif
              text);
     verify_options->has_expected = true;
     return OK;
+}
+
+static struct status verify_any(const struct verify_options *verify_options,
+                                struct verify_report **ret_report)
+{
+    bool is_index = false;
+    if (path_exists(verify_options->path) && !path_is_folder(verify_options->path))
+        TRY(index_recognise(verify_options->path, &is_index));
+    return is_index ? verify_index(verify_options, ret_report) : verify(verify_options, ret_report);
 }
 
 static struct status print_report(const struct verify_report *report, bool as_json)
@@ -100,7 +116,7 @@ struct status cmd_verify(int argc, char **argv)
     if (arguments.devkit)
         TRY(devkit_open(arguments.devkit, &devkit));
     verify_options.devkit = devkit;
-    TRY(verify(&verify_options, &report));
+    TRY(verify_any(&verify_options, &report));
     TRY(print_report(report, arguments.json));
     return verify_report_status(report);
 }

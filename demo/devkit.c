@@ -26,7 +26,7 @@ static void field_set_text(matvar_t *synsets, size_t row, const char *field, con
     size_t dimensions[2] = {1, strlen(text)};
     /* matio copies the text; its prototype only lacks the const. */
     Mat_VarSetStructFieldByName(synsets, field, row,
-                                Mat_VarCreate(NULL, MAT_C_CHAR, MAT_T_UINT8, 2, dimensions,
+                                Mat_VarCreate(NULL, MAT_C_CHAR, MAT_T_UTF8, 2, dimensions,
                                               (void *)text, 0));
 }
 

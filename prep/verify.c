@@ -38,6 +38,18 @@ void verify_report_free(struct verify_report *report)
     memory_free(report);
 }
 
+struct status verify_report_new(const char *path, size_t set_count,
+                                struct verify_report **ret_report)
+{
+    CLEANUP(verify_report_free) struct verify_report *report = NULL;
+    TRY(memory_alloc(1, sizeof *report, &report));
+    TRY(string_copy(path, &report->path));
+    TRY(memory_alloc(set_count, sizeof *report->sets, &report->sets));
+    report->set_count = set_count;
+    *ret_report = MOVE(report);
+    return OK;
+}
+
 static struct status copy_formatted(struct arena *strings, const char *format, va_list arguments,
                                     const char **ret_text)
 {
@@ -274,28 +286,21 @@ static struct status verify_set(struct verify_set *set, const struct verify_opti
 
 /* --- Paths --- */
 
-/* Takes ownership of `path`. */
-static void add_set(struct verify_report *report, char *path)
-{
-    report->sets[report->set_count++].path = path;
-}
-
 /* A folder that holds train/ or val/ stands for both of them. */
-static struct status find_sets(const char *path, struct verify_report *report)
+static struct status find_sets(const char *path, struct verify_report **ret_report)
 {
-    static const char *const names[] = {"train", "val"};
-    TRY(memory_alloc(ARRAY_LENGTH(names), sizeof *report->sets, &report->sets));
-    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-        CLEANUP(memory_free) char *child = NULL;
-        TRY(path_join(path, names[i], &child));
-        if (path_is_folder(child))
-            add_set(report, MOVE(child));
-    }
-    if (report->set_count)
-        return OK;
-    char *copy;
-    TRY(string_copy(path, &copy));
-    add_set(report, copy);
+    CLEANUP(memory_free) char *train = NULL;
+    CLEANUP(memory_free) char *val = NULL;
+    TRY(path_join(path, "train", &train));
+    TRY(path_join(path, "val", &val));
+    char **parts[] = {&train, &val};
+    bool has_train = path_is_folder(train), has_val = path_is_folder(val);
+    TRY(verify_report_new(path, has_train && has_val ? 2 : 1, ret_report));
+    struct verify_set *sets = (*ret_report)->sets;
+    if (!has_train && !has_val)
+        return string_copy(path, &sets[0].path);
+    for (size_t i = has_train ? 0 : 1, k = 0; k < (*ret_report)->set_count; i++, k++)
+        sets[k].path = MOVE(*parts[i]);
     return OK;
 }
 
@@ -307,9 +312,7 @@ struct status verify(const struct verify_options *options, struct verify_report 
         FAIL(STATUS_NOT_FOUND, "%s does not exist", options->path);
     if (options->md5 && path_is_folder(options->path))
         FAIL(STATUS_USAGE, "--md5 recognises published archives; %s is a folder", options->path);
-    TRY(memory_alloc(1, sizeof *report, &report));
-    TRY(string_copy(options->path, &report->path));
-    TRY(find_sets(options->path, report));
+    TRY(find_sets(options->path, &report));
     if (options->has_expected && report->set_count > 1)
         FAIL(STATUS_USAGE, "--expect is for one set; verify %s and %s one after the other",
              report->sets[0].path, report->sets[1].path);

@@ -30,6 +30,8 @@ enum finding_kind {
     FOUND_NOT_AN_IMAGE,
     FOUND_UNREADABLE,
     FOUND_MD5,
+    FOUND_INDEX,  /* an index or a shard as a whole */
+    FOUND_RECORD, /* one record of it */
     FINDING_KINDS,
 };
 /* "missing class", … */
@@ -82,7 +84,18 @@ struct status verify(const struct verify_options *options, struct verify_report 
 void verify_report_free(struct verify_report *report);
 CLEANUP_POINTER(verify_report_free, struct verify_report)
 
+/* For reports that are made elsewhere (of an index): a report with `set_count` empty sets, whose
+ * `path` and `form` are to be set; a finding, and a note, whose texts are copied. Not thread-safe.
+ */
+struct status verify_report_new(const char *path, size_t set_count,
+                                struct verify_report **ret_report);
+struct status verify_found(struct verify_set *set, enum finding_kind kind, const char *path,
+                           const char *format, ...) PRINTF_LIKE(4, 5);
+struct status verify_note(struct verify_set *set, const char *format, ...) PRINTF_LIKE(2, 3);
+
 uint64_t verify_finding_count(const struct verify_report *report);
+/* Holds the numbers of a set against --expect. */
+struct status verify_expected(struct verify_set *set, const struct verify_options *options);
 /* OK, or STATUS_FOUND with one sentence. */
 struct status verify_report_status(const struct verify_report *report);
 /* For people: a few lines a set, each kind of finding cut after a few. */

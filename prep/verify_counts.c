@@ -160,7 +160,7 @@ static struct status name_missing(struct counting *counting)
 
 /* --- All --- */
 
-static struct status compare_expected(struct verify_set *set, const struct verify_options *options)
+struct status verify_expected(struct verify_set *set, const struct verify_options *options)
 {
     if (!options->has_expected)
         return OK;
@@ -193,5 +193,5 @@ struct status verify_counts(struct verify_set *set, const struct verify_options 
     if (!set->is_flat)
         TRY(compare_classes(&counting));
     TRY(name_missing(&counting));
-    return compare_expected(set, options);
+    return verify_expected(set, options);
 }

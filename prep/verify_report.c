@@ -22,6 +22,8 @@ const char *finding_kind_name(enum finding_kind kind)
         [FOUND_NOT_AN_IMAGE] = "not an image",
         [FOUND_UNREADABLE] = "unreadable image",
         [FOUND_MD5] = "MD5",
+        [FOUND_INDEX] = "index or shard",
+        [FOUND_RECORD] = "record",
     };
     return names[kind];
 }

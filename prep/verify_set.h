@@ -5,11 +5,6 @@
 
 #include "prep/verify.h"
 
-/* A finding; path and text are copied. Not thread-safe. */
-struct status verify_found(struct verify_set *set, enum finding_kind kind, const char *path,
-                           const char *format, ...) PRINTF_LIKE(4, 5);
-struct status verify_note(struct verify_set *set, const char *format, ...) PRINTF_LIKE(2, 3);
-
 /* Compares classes, counts and names with `table` (NULL: nothing is known). */
 struct status verify_counts(struct verify_set *set, const struct verify_options *options,
                             const struct source *source, const struct class_table *table);

@@ -42,3 +42,16 @@ expect_stdout "\"kind\": \"unreadable image\", \"path\": \"${victim#"$work/val/"
 
 headrace_ok verify "$val" --md5 --subset
 expect_stdout 'not the published file \(MD5 29b22e2961454d5413ddabcf34fc5622\)'
+
+# An index is checked record by record.
+headrace_ok pack "$val" --devkit "$devkit" -o "$work/val.idx" --encoding jpeg
+headrace_ok verify "$work/val.idx" --quiet
+expect_stdout '1300 images in 1000 classes'
+expect_stdout 'nothing is wrong'
+printf 'xxxx' | dd of="$work/val-00000.shard" bs=1 seek=1000000 conv=notrunc status=none
+headrace verify "$work/val.idx"
+expect_error 3 '1 finding$'
+expect_stdout 'record \(1\):'
+expect_stdout 'their CRC is'
+headrace verify "$work/val.idx" --md5
+expect_error 2 'is an index'

@@ -1,0 +1,48 @@
+#include "cmd/verify_index.h"
+
+#include <inttypes.h>
+
+#include "index/check.h"
+
+static struct status fill_set(struct verify_set *set, const struct index *index,
+                              const struct verify_options *options,
+                              const struct check_report *check)
+{
+    TRY(string_copy(options->path, &set->path));
+    set->form = "index";
+    set->classes = class_table_count(index_classes(index));
+    set->images = index_count(index);
+    set->bytes = check->read_bytes;
+    set->decoded = options->decode ? check->records : 0;
+    if (check->crc_unknown)
+        TRY(verify_note(set, "%" PRIu64 " records have no CRC to compare with",
+                        check->crc_unknown));
+    for (size_t i = 0; i < check->kept_count; i++) {
+        const struct check_finding *finding = &check->findings[i];
+        TRY(verify_found(set, finding->record == CHECK_NO_RECORD ? FOUND_INDEX : FOUND_RECORD,
+                         finding->where, "%s", finding->what));
+    }
+    if (check->finding_count > check->kept_count)
+        TRY(verify_note(set, "%" PRIu64 " more findings are not listed",
+                        check->finding_count - check->kept_count));
+    return verify_expected(set, options);
+}
+
+struct status verify_index(const struct verify_options *options, struct verify_report **ret_report)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    CLEANUP(check_report_done) struct check_report check = {0};
+    CLEANUP(verify_report_free) struct verify_report *report = NULL;
+    if (options->md5)
+        FAIL(STATUS_USAGE, "--md5 recognises published archives; %s is an index", options->path);
+    TRY(index_open(options->path, &index));
+    TRY(index_check(index,
+                    &(struct check_options){.read = true,
+                                            .decode = options->decode,
+                                            .threads = options->threads},
+                    &check));
+    TRY(verify_report_new(options->path, 1, &report));
+    TRY(fill_set(&report->sets[0], index, options, &check));
+    *ret_report = MOVE(report);
+    return OK;
+}
