@@ -27,6 +27,8 @@ command_fn cmd_pack;
 command_fn cmd_prep;
 command_fn cmd_select;
 command_fn cmd_show;
+command_fn cmd_replay;
+command_fn cmd_report;
 command_fn cmd_train;
 command_fn cmd_unpack;
 command_fn cmd_verify;

@@ -31,6 +31,8 @@ static const struct command commands[] = {
     {"bench", "measures how fast the loader makes batches", cmd_bench},
     {"train", "trains a ResNet", cmd_train},
     {"eval", "measures the accuracy of a trained network", cmd_eval},
+    {"replay", "shows the very images that a step trained on", cmd_replay},
+    {"report", "draws a run as one HTML page", cmd_report},
     {"help", "shows this, or the help of a command", cmd_help},
 };
 

@@ -3,39 +3,8 @@
 #include "base/disk.h"
 #include "image/decode.h"
 #include "image/picture.h"
-#include "train/setup.h"
-#include "train/trainer.h"
-
-/* Runs what "headrace train ARGUMENTS" does; ARGUMENTS are words between single blanks. */
-static struct status train_sums(const char *arguments, FILE *lines, struct metric_sums *ret_sums)
-{
-    char text[2048], *argv[64] = {text};
-    int argc = 0;
-    snprintf(text, sizeof text, "train %s", arguments);
-    for (char *p = text; p && argc < 63;) {
-        argv[argc++] = p;
-        p = strchr(p, ' ');
-        if (p)
-            *p++ = '\0';
-    }
-    const struct option_usage usage = {.command = "train", .max_positionals = 1};
-    struct train_options options;
-    CLEANUP(memory_free) struct option_parse *parse = NULL;
-    CLEANUP(buffer_done) struct buffer recipe = {0};
-    struct checkpoint *checkpoint = NULL;
-    CLEANUP(trainer_close) struct trainer *trainer = NULL;
-    train_options_init(&options);
-    TRY(memory_alloc(1, sizeof *parse, &parse));
-    TRY(option_parse_arguments(&usage, train_option_table, argc, argv, &options, parse));
-    TRY(setup_make(&options, parse, &recipe, &checkpoint));
-    TRY(trainer_open(&options, checkpoint, lines, &trainer));
-    return options.evaluate ? trainer_evaluate(trainer, ret_sums) : trainer_run(trainer);
-}
-
-static struct status train(const char *arguments)
-{
-    return train_sums(arguments, NULL, NULL);
-}
+#include "tests/support/train_run.h"
+#include "train/checkpoint.h"
 
 #define SYNTHETIC                                                                                  \
     "--device reference --synthetic --synthetic-images 10 --synthetic-classes 6 -b 3 "             \
@@ -66,22 +35,22 @@ static void assert_same_file(const char *a, const char *b)
 static int base_make(void **state)
 {
     (void)state;
-    assert_ok(train(with_paths(SYNTHETIC "--steps 1 --out %s", "base", NULL)));
+    assert_ok(train_run(with_paths(SYNTHETIC "--steps 1 --out %s", "base", NULL)));
     return 0;
 }
 
 static void test_a_resumed_run_ends_with_the_same_weights(void **state)
 {
     (void)state;
-    assert_ok(train(with_paths(SYNTHETIC "--resume auto --out %s", "whole", NULL)));
+    assert_ok(train_run(with_paths(SYNTHETIC "--resume auto --out %s", "whole", NULL)));
     /* Cut in the middle of an epoch, between epochs, and inside the second one. */
     const char *const cuts[] = {" --steps 2", " --steps 4", " --steps 5 --checkpoint-steps 1", ""};
-    assert_ok(train(with_paths("--resume %s --steps 1 --out %s", "base", "parts")));
+    assert_ok(train_run(with_paths("--resume %s --steps 1 --out %s", "base", "parts")));
     for (size_t i = 0; i < ARRAY_LENGTH(cuts); i++) {
         char arguments[512];
         snprintf(arguments, sizeof arguments, "--out %s --resume auto%s", test_path("parts"),
                  cuts[i]);
-        assert_ok(train(arguments));
+        assert_ok(train_run(arguments));
     }
     assert_same_file(test_path("whole/checkpoint.safetensors"),
                      test_path("parts/checkpoint.safetensors"));
@@ -92,14 +61,15 @@ static void test_a_resumed_run_ends_with_the_same_weights(void **state)
 static void test_a_run_folder_is_not_written_over(void **state)
 {
     (void)state;
-    assert_fails(train(with_paths(SYNTHETIC "--out %s", "base", NULL)), STATUS_USAGE,
+    assert_fails(train_run(with_paths(SYNTHETIC "--out %s", "base", NULL)), STATUS_USAGE,
                  "--resume auto");
-    assert_fails(train(with_paths("--resume %s --out %s", "base", "parts")), STATUS_USAGE,
+    assert_fails(train_run(with_paths("--resume %s --out %s", "base", "parts")), STATUS_USAGE,
                  "holds a run already");
-    assert_fails(train(with_paths("--resume %s", "nothing", NULL)), STATUS_NOT_FOUND, "--weights");
-    assert_fails(train(with_paths("--resume %s --arch resnet34", "base", NULL)), STATUS_USAGE,
+    assert_fails(train_run(with_paths("--resume %s", "nothing", NULL)), STATUS_NOT_FOUND,
+                 "--weights");
+    assert_fails(train_run(with_paths("--resume %s --arch resnet34", "base", NULL)), STATUS_USAGE,
                  "resnet18");
-    assert_fails(train(with_paths("--resume %s --batch-size 2", "base", NULL)), STATUS_USAGE,
+    assert_fails(train_run(with_paths("--resume %s --batch-size 2", "base", NULL)), STATUS_USAGE,
                  "--batch-size");
 }
 
@@ -113,9 +83,10 @@ static void test_another_dtype_is_refused(void **state)
     assert_ok(checkpoint_save(test_path("dtype/checkpoint"), checkpoint->weights,
                               &checkpoint->state, checkpoint->classes,
                               checkpoint_options(checkpoint)));
-    assert_fails(train(with_paths("--resume %s --dtype f32", "dtype", NULL)), STATUS_USAGE,
+    assert_fails(train_run(with_paths("--resume %s --dtype f32", "dtype", NULL)), STATUS_USAGE,
                  "--dtype bf16");
-    assert_ok(train(with_paths("--resume %s --dtype f32 --force-dtype --steps 2", "dtype", NULL)));
+    assert_ok(
+        train_run(with_paths("--resume %s --dtype f32 --force-dtype --steps 2", "dtype", NULL)));
 }
 
 static void step_check(const char *stem, uint64_t step)
@@ -128,7 +99,7 @@ static void step_check(const char *stem, uint64_t step)
 static void test_a_loss_that_is_not_finite_stops_the_run(void **state)
 {
     (void)state;
-    assert_fails(train(
+    assert_fails(train_run(
                      with_paths("--resume %s --lr 1e6 --weight-decay 1e6 -p 1 --epochs 9 --out %s",
                                 "base", "nan")),
                  STATUS_FAILED, "not finite");
@@ -137,10 +108,10 @@ static void test_a_loss_that_is_not_finite_stops_the_run(void **state)
 static void test_a_full_disk_does_not_end_the_training(void **state)
 {
     (void)state;
-    assert_ok(train(with_paths("--resume %s --steps 2 --out %s", "base", "full")));
+    assert_ok(train_run(with_paths("--resume %s --steps 2 --out %s", "base", "full")));
     const char *arguments = with_paths("--resume %s --epochs 1 --checkpoint-steps 3", "full", NULL);
     disk_set_fault("ENOSPC:40");
-    struct status status = train(arguments);
+    struct status status = train_run(arguments);
     disk_set_fault(NULL);
     assert_fails(status, STATUS_NO_SPACE, "the run ended without its last checkpoint");
     step_check("full/checkpoint", 2);
@@ -183,25 +154,26 @@ static void test_evaluation_counts_each_image_once(void **state)
 {
     (void)state;
     data_make();
-    assert_ok(train(with_paths(DATA "%s --epochs 3 --out %s", "data", "fit")));
+    assert_ok(train_run(with_paths(DATA "%s --epochs 3 --out %s", "data", "fit")));
     struct metric_sums sums[4];
     const char *const batches[] = {"1", "3", "10", "64"};
     for (size_t i = 0; i < ARRAY_LENGTH(batches); i++) {
         char arguments[512];
         snprintf(arguments, sizeof arguments, "-e --resume %s -b %s", test_path("fit"), batches[i]);
-        assert_ok(train_sums(arguments, NULL, &sums[i]));
+        assert_ok(train_run_sums(arguments, NULL, &sums[i]));
         assert_int_equal(sums[i].count, 10);
         assert_int_equal(sums[i].top1, sums[0].top1);
         assert_int_equal(sums[i].top5, 10);
     }
     struct metric_sums some;
-    assert_ok(train_sums(with_paths("-e --resume %s --val %s", "fit", "data/some"), NULL, &some));
+    assert_ok(
+        train_run_sums(with_paths("-e --resume %s --val %s", "fit", "data/some"), NULL, &some));
     assert_int_equal(some.count, 4);
-    assert_fails(train_sums(with_paths("-e --resume %s --val %s", "fit", "data/foreign"), NULL,
-                            &some),
+    assert_fails(train_run_sums(with_paths("-e --resume %s --val %s", "fit", "data/foreign"), NULL,
+                                &some),
                  STATUS_CORRUPT, "dog");
-    assert_fails(train(with_paths("--resume %s --train %s", "fit", "data/foreign")), STATUS_CORRUPT,
-                 "dog");
+    assert_fails(train_run(with_paths("--resume %s --train %s", "fit", "data/foreign")),
+                 STATUS_CORRUPT, "dog");
 }
 
 /* Weights alone give the accuracy of the run that they came from. */
@@ -209,14 +181,14 @@ static void test_weights_start_a_run(void **state)
 {
     (void)state;
     struct metric_sums resumed, loaded;
-    assert_ok(train_sums(with_paths("-e --resume %s", "fit", NULL), NULL, &resumed));
+    assert_ok(train_run_sums(with_paths("-e --resume %s", "fit", NULL), NULL, &resumed));
     char arguments[1024];
     snprintf(arguments, sizeof arguments, DATA "-e %s --weights %s", test_path("data"),
              test_path("fit/checkpoint.safetensors"));
-    assert_ok(train_sums(arguments, NULL, &loaded));
+    assert_ok(train_run_sums(arguments, NULL, &loaded));
     assert_int_equal(loaded.top1, resumed.top1);
-    assert_fails(train(with_paths(DATA "-e %s", "data", NULL)), STATUS_USAGE, "needs weights");
-    assert_fails(train("--pretrained --synthetic"), STATUS_USAGE, "--weights FILE");
+    assert_fails(train_run(with_paths(DATA "-e %s", "data", NULL)), STATUS_USAGE, "needs weights");
+    assert_fails(train_run("--pretrained --synthetic"), STATUS_USAGE, "--weights FILE");
 }
 
 static void test_lines_and_log(void **state)
@@ -224,7 +196,8 @@ static void test_lines_and_log(void **state)
     (void)state;
     FILE *lines = fopen(test_path("lines"), "w+");
     assert_non_null(lines);
-    assert_ok(train_sums(with_paths("--resume %s -p 2 --out %s", "base", "logged"), lines, NULL));
+    assert_ok(
+        train_run_sums(with_paths("--resume %s -p 2 --out %s", "base", "logged"), lines, NULL));
     fclose(lines);
     CLEANUP(buffer_done) struct buffer text = {0};
     const char *content;

@@ -136,6 +136,18 @@ struct status dataset_open(const struct train_options *options,
     return OK;
 }
 
+struct status dataset_open_train(const struct train_options *options, struct dataset **ret_dataset)
+{
+    CLEANUP(dataset_close) struct dataset *dataset = NULL;
+    CLEANUP(memory_free) char *path = NULL;
+    TRY(memory_alloc(1, sizeof *dataset, &dataset));
+    TRY(part_path(options->train, options->data, "train", &path));
+    TRY(train_open(dataset, options, path, NULL));
+    TRY(class_table_copy(index_classes(dataset->train_index), &dataset->classes));
+    *ret_dataset = MOVE(dataset);
+    return OK;
+}
+
 void dataset_close(struct dataset *dataset)
 {
     if (!dataset)
@@ -186,8 +198,8 @@ static struct status synthetic_start(struct dataset *dataset, const struct train
     return feed_open_synthetic(&synthetic, &dataset->val);
 }
 
-static struct loader_options loader_options_of(const struct train_options *options,
-                                               const struct tensor_format *format)
+struct loader_options dataset_loader_options(const struct train_options *options,
+                                             const struct tensor_format *format)
 {
     struct loader_options loader;
     loader_options_init(&loader);
@@ -206,7 +218,7 @@ struct status dataset_start(struct dataset *dataset, const struct train_options 
 {
     if (options->synthetic)
         return synthetic_start(dataset, options, format);
-    struct loader_options loader = loader_options_of(options, format);
+    struct loader_options loader = dataset_loader_options(options, format);
     if (dataset->train_index)
         TRY(feed_open_index(dataset->train_index, &loader, &dataset->train));
     if (!dataset->val_index)

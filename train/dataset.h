@@ -32,6 +32,8 @@ struct status dataset_open_index(const char *path, const struct class_table *cla
 struct status dataset_open(const struct train_options *options,
                            const struct class_table *model_classes, bool with_train,
                            struct dataset **ret_dataset);
+/* The same with the training set alone. */
+struct status dataset_open_train(const struct train_options *options, struct dataset **ret_dataset);
 void dataset_close(struct dataset *dataset);
 CLEANUP_POINTER(dataset_close, struct dataset)
 
@@ -39,6 +41,9 @@ CLEANUP_POINTER(dataset_close, struct dataset)
  * dataset_val_batch). */
 struct status dataset_start(struct dataset *dataset, const struct train_options *options,
                             const struct tensor_format *format);
+/* What the training feed's loader is opened with. */
+struct loader_options dataset_loader_options(const struct train_options *options,
+                                             const struct tensor_format *format);
 /* How many images an evaluation step takes: the options' batch, or fewer where the set has fewer.
  */
 uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options);

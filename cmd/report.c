@@ -1,0 +1,60 @@
+/* headrace report: a run on one HTML page. */
+
+#include <stdio.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "cmd/command.h"
+#include "train/module.h"
+#include "train/report.h"
+
+struct report_arguments {
+    const char *out, *val;
+    int device;
+    int64_t samples;
+};
+
+#define FIELD(name) offsetof(struct report_arguments, name)
+static const struct option report_options_table[] = {
+    {"out", 'o', OPT_STRING, FIELD(out), .value = "FILE", .help = "the page (RUN_DIR/report.html)"},
+    {"val", 0, OPT_STRING, FIELD(val), .value = "INDEX",
+     .help = "where the validation set is now, if it was moved"},
+    {"samples", 0, OPT_INT, FIELD(samples), .min = 0, .max = 1000, .value = "N",
+     .help = "images with predictions (default %d)"},
+    {"device", 0, OPT_ENUM, FIELD(device), .names = device_names,
+     .help = "where to compute the predictions (default %d)"},
+    {0},
+};
+
+static const struct option_usage report_usage = {
+    .command = "report",
+    .positionals = "RUN_DIR",
+    .min_positionals = 1,
+    .max_positionals = 1,
+    .summary = "Draws a run's curves, configuration and some predictions as one HTML page.",
+    .details = "The page loads nothing from elsewhere: it can be sent as one file.",
+    .example = "headrace report run",
+};
+
+struct status cmd_report(int argc, char **argv)
+{
+    struct report_arguments arguments = {.samples = 12};
+    struct option_parse parse = {0};
+    CLEANUP(buffer_done) struct buffer html = {0};
+    CLEANUP(memory_free) char *path = NULL;
+    TRY(command_parse(&report_usage, report_options_table, argc, argv, &arguments, &parse));
+    if (parse.help)
+        return OK;
+    const char *folder = parse.positionals[0];
+    const struct report_options options = {
+        .val = arguments.val,
+        .device = device_names[arguments.device],
+        .samples = (uint32_t)arguments.samples,
+    };
+    TRY(report_append(&html, folder, &options));
+    TRY(arguments.out ? string_copy(arguments.out, &path)
+                      : path_join(folder, "report.html", &path));
+    TRY(file_write_atomic(path, html.data, html.length));
+    printf("%s\n", path);
+    return OK;
+}

@@ -1,0 +1,37 @@
+#include "tests/support/train_run.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/setup.h"
+#include "train/trainer.h"
+
+struct status train_run_sums(const char *arguments, FILE *lines, struct metric_sums *ret_sums)
+{
+    char text[2048], *argv[64] = {text};
+    int argc = 0;
+    snprintf(text, sizeof text, "train %s", arguments);
+    for (char *p = text; p && argc < 63;) {
+        argv[argc++] = p;
+        p = strchr(p, ' ');
+        if (p)
+            *p++ = '\0';
+    }
+    const struct option_usage usage = {.command = "train", .max_positionals = 1};
+    struct train_options options;
+    CLEANUP(memory_free) struct option_parse *parse = NULL;
+    CLEANUP(buffer_done) struct buffer recipe = {0};
+    struct checkpoint *checkpoint = NULL;
+    CLEANUP(trainer_close) struct trainer *trainer = NULL;
+    train_options_init(&options);
+    TRY(memory_alloc(1, sizeof *parse, &parse));
+    TRY(option_parse_arguments(&usage, train_option_table, argc, argv, &options, parse));
+    TRY(setup_make(&options, parse, &recipe, &checkpoint));
+    TRY(trainer_open(&options, checkpoint, lines, &trainer));
+    return options.evaluate ? trainer_evaluate(trainer, ret_sums) : trainer_run(trainer);
+}
+
+struct status train_run(const char *arguments)
+{
+    return train_run_sums(arguments, NULL, NULL);
+}
