@@ -24,7 +24,8 @@ static void field_set_number(matvar_t *synsets, size_t row, const char *field, u
 static void field_set_text(matvar_t *synsets, size_t row, const char *field, const char *text)
 {
     size_t dimensions[2] = {1, strlen(text)};
-    /* matio copies the text; its prototype only lacks the const. */
+    /* matio copies the text; its prototype only lacks the const. As MAT_T_UINT8 it would write
+     * text that it cannot read again. */
     Mat_VarSetStructFieldByName(synsets, field, row,
                                 Mat_VarCreate(NULL, MAT_C_CHAR, MAT_T_UTF8, 2, dimensions,
                                               (void *)text, 0));
