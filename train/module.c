@@ -53,8 +53,18 @@ static struct status module_locate(const char *file, struct buffer *looked_in, c
     return OK;
 }
 
+/* GNU's OpenMP reads this once, as it is loaded. Threads that wait for each other spin for some 100
+ * µs and then sleep; its own choice, to spin for milliseconds, takes the cores from the loader's
+ * threads. */
+static void openmp_prepare(void)
+{
+    if (!getenv("OMP_WAIT_POLICY"))
+        setenv("GOMP_SPINCOUNT", "2000", 0);
+}
+
 static struct status module_load(const char *path, const struct backend_module **ret_module)
 {
+    openmp_prepare();
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         FAIL(STATUS_FAILED, "cannot load the module %s: %s", path, dlerror());
