@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -189,6 +190,9 @@ static void *worker_main(void *context)
 {
     struct worker *worker = context;
     struct loader *loader = worker->loader;
+    const int background_nice = 10;
+    if (loader->options.background) /* on Linux of this thread alone; refusal changes nothing */
+        setpriority(PRIO_PROCESS, 0, background_nice);
     pthread_mutex_lock(&loader->mutex);
     for (;;) {
         struct slot *slot = NULL;

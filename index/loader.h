@@ -37,6 +37,7 @@ struct loader_options {
     uint64_t seed;
     unsigned threads; /* 0: cores_available() */
     unsigned slots;   /* batches ahead; 0: as many as keep the threads busy, at least 2 */
+    bool background;  /* threads give way to others that compute on the same cores */
     bool drop_last;
     enum loader_on_error on_error;
     const int32_t *label_map; /* NULL, or for each of the index's classes the label to give out (−1

@@ -208,6 +208,9 @@ struct loader_options dataset_loader_options(const struct train_options *options
     loader.format = *format;
     loader.seed = (uint64_t)options->seed;
     loader.threads = (unsigned)options->workers;
+    /* A CPU backend's threads wait for each other actively: one that a loader thread displaced
+     * would hold up all of them. */
+    loader.background = true;
     loader.drop_last = options->drop_last;
     loader.on_error = (enum loader_on_error)options->on_error;
     return loader;
