@@ -29,10 +29,10 @@ NORMALIZE = T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 
 
 def learning_rate(step, steps_per_epoch):
-    """Linear warm-up over the first epoch, then a cosine to 0, per step, as train/schedule.c."""
+    """Linear warm-up over the first epoch, then a cosine to 0, step by step, as train/schedule.c."""
     warm, total = WARMUP * steps_per_epoch, EPOCHS * steps_per_epoch
     if step < warm:
-        return LR * (step + 1) / warm
+        return LR * (1e-4 + (1 - 1e-4) * step / warm)
     return LR * 0.5 * (1 + torch.cos(torch.tensor((step - warm) / (total - warm) * torch.pi)).item())
 
 
