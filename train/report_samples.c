@@ -16,6 +16,7 @@ struct gallery {
     struct trained *trained;
     struct dataset *data;
     struct predictor *predictor;
+    struct loader_options bytes_options, input_options; /* of the samplers, which borrow them */
     struct sampler *as_bytes, *as_input; /* the same crops, for people and for the network */
     uint32_t size;                       /* pixels of a side */
     uint8_t *bytes;                      /* (size, size, 3) */
@@ -36,16 +37,17 @@ CLEANUP_VALUE(gallery_done, struct gallery)
 
 static struct status samplers_open(struct gallery *gallery, struct tensor_format input)
 {
-    struct loader_options options;
-    loader_options_init(&options);
-    options.mode = LOADER_EVAL;
-    options.val_resize = gallery->trained->val_resize;
-    options.val_crop = gallery->trained->val_crop;
-    options.label_map = gallery->data->val_label_map;
-    options.format = (struct tensor_format){.type = TENSOR_U8, .layout = TENSOR_NHWC};
-    TRY(sampler_open(gallery->data->val_index, &options, &gallery->as_bytes));
-    options.format = input;
-    TRY(sampler_open(gallery->data->val_index, &options, &gallery->as_input));
+    struct loader_options *options = &gallery->bytes_options;
+    loader_options_init(options);
+    options->mode = LOADER_EVAL;
+    options->val_resize = gallery->trained->val_resize;
+    options->val_crop = gallery->trained->val_crop;
+    options->label_map = gallery->data->val_label_map;
+    options->format = (struct tensor_format){.type = TENSOR_U8, .layout = TENSOR_NHWC};
+    gallery->input_options = *options;
+    gallery->input_options.format = input;
+    TRY(sampler_open(gallery->data->val_index, options, &gallery->as_bytes));
+    TRY(sampler_open(gallery->data->val_index, &gallery->input_options, &gallery->as_input));
     TRY(memory_alloc_tensor(tensor_image_bytes(&input, gallery->size, gallery->size),
                             &gallery->input));
     return memory_alloc((size_t)gallery->size * gallery->size, 3, &gallery->bytes);

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The whole way on real images: class folders in, training under a launcher's variables, eval, replay, report.
+source tests/cli/lib.sh
+need_data ILSVRC2012_img_train.tar
+
+headrace_ok pack "$HEADRACE_DATA/ILSVRC2012_img_train.tar" --in-place -o "$work/all.idx"
+headrace_ok select "$work/all.idx" --every 40 -o "$work/some.idx"
+mkdir -p "$work/datasets/imagenet"
+headrace_ok unpack "$work/some.idx" "$work/datasets/imagenet/train"
+cp -r "$work/datasets/imagenet/train" "$work/datasets/imagenet/val"
+
+# The guide's command line, made small; WORLD_SIZE=1 is what torchrun sets for one process.
+cd "$work" || exit 1
+run env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 OMP_NUM_THREADS=1 "$HEADRACE_BIN" train --data datasets/imagenet \
+    --arch resnet18 --epochs 1 --batch-size 8 --device reference --image-size 32
+expect_status 0
+expect_stdout '25 images, 4 steps an epoch'
+expect_stdout '^ \* Acc@1 '
+expect_file datasets/imagenet/train.idx
+
+headrace_ok eval run datasets/imagenet/val --device reference --json
+expect_stdout '"images": 25, "unreadable": 0'
+cp "$stdout" by-8
+headrace_ok eval run/model_best.safetensors datasets/imagenet/val.idx --device reference --json -b 3
+top1() { grep -oE '"top[15]_count": [0-9]+' "$1"; }
+[ "$(top1 "$stdout")" = "$(top1 by-8)" ] || fail "the batch size changed the accuracy"
+headrace eval run all.idx --device reference
+expect_error 1 'is not among the 25'
+cp run/checkpoint.safetensors bare.safetensors
+headrace eval bare.safetensors datasets/imagenet/val
+expect_error 2 '--arch'
+headrace_ok eval bare.safetensors datasets/imagenet/val --arch resnet18 --val-crop 32 --device reference
+headrace eval bare.safetensors datasets/imagenet/val --arch resnet34 --device reference
+expect_error 1 'missing.*layer1\.2\.conv1\.weight'
+
+headrace_ok replay run --step 1 --checkpoint run --device reference --json
+expect_stdout '"slot": 7, .*"flip": (true|false), "loss": '
+expect_file run/step-1.png
+headrace replay run --step 4
+expect_error 2 "past the run's 4 steps"
+headrace_ok replay run run
+expect_stdout 'the same images, crops and flips in all 4 steps'
+
+headrace_ok report run --device reference
+[ "$(grep -c '<figure>' run/report.html)" -eq 12 ] || fail "the report has not 12 images"

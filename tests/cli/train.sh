@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Training from the command line: the guide's flags, resuming, stopping, evaluating, replaying, reporting.
+source tests/cli/lib.sh
+
+small=(--device reference --synthetic --synthetic-images 10 --synthetic-classes 6 -b 4 --image-size 32 --lr 0.01)
+
+headrace_ok train "${small[@]}" --epochs 1 -p 1 --out "$work/run"
+expect_stdout '^batch 4 = 1 device x 4, lr 0\.01, not scaled; 10 images, 3 steps an epoch$'
+expect_stdout $'^Epoch: \\[0\\]\\[2/3\\]\tTime +[0-9.]+ \\( *[0-9.]+\\)\tData .*\tLoss [0-9.]+e[+-][0-9]+ \\(.*\\)\tAcc@1 .*\tAcc@5 .*\timages/s [0-9.]+\tlr 0\.01$'
+expect_stdout $'^Test: \\[0/1\\]\tTime '
+expect_stdout '^ \* Acc@1 [0-9]+\.[0-9]{3} Acc@5 [0-9]+\.[0-9]{3}$'
+for file in checkpoint.safetensors checkpoint.state model_best.safetensors model_best.state log.jsonl; do
+    expect_file "$work/run/$file"
+done
+
+# A second run does not write over the first, and a finished one has nothing left to do.
+headrace train "${small[@]}" --epochs 1 --out "$work/run"
+expect_error 2 'holds a run already.*--resume auto'
+headrace_ok train --resume auto --out "$work/run"
+refute_stdout '^Epoch'
+
+# A stop finishes the step and is gone on from.
+"$HEADRACE_BIN" train --resume "$work/run" --epochs 100000 --out "$work/stopped" >"$work/lines" 2>"$work/messages" &
+pid=$!
+for _ in $(seq 300); do
+    grep -q '^Epoch: \[1\]' "$work/lines" && break
+    sleep 0.1
+done
+kill -TERM $pid
+wait $pid
+status=$?
+cp "$work/messages" "$stderr"
+expect_error 75 'stopped as asked at epoch [0-9]+, step [0-3] of 3; continue with: headrace train --resume auto --out '
+headrace_ok train --resume auto --out "$work/stopped" --epochs 1
+headrace_ok train -e --resume "$work/stopped"
+expect_stdout '^ \* Acc@1 '
+
+# What the flags of the guide's trainer turn into.
+headrace train --synthetic --pretrained
+expect_error 2 'weights with --weights FILE'
+headrace train --synthetic --arch resnet20
+expect_error 2 'resnet18'
+headrace train --batch_size 0
+expect_error 2 'batch-size'
+headrace train "$work/run"
+expect_error 1 'neither train\.idx nor a folder train/'
+headrace train
+expect_error 2 'no training set'
+WORLD_SIZE=8 headrace train --synthetic
+expect_error 1 'one of 8 processes \(WORLD_SIZE\)'
+printf 'PK\003\004' >"$work/w.pth"
+headrace train -e --weights "$work/w.pth" "${small[@]}"
+expect_error 1 'save_file'
+echo '--lr 0.5 --no-such' >"$work/recipe"
+headrace train --recipe "$work/recipe" --synthetic
+expect_error 2 'no-such'
+
+headrace_ok report "$work/stopped" --samples 0
+expect_file "$work/stopped/report.html"
+headrace replay "$work/run" --step 0
+expect_error 1 'synthetic'
