@@ -18,7 +18,7 @@ static const char *const on_error_names[] = {"fail", "skip", "keep", NULL};
 struct pack_arguments {
     const char *out, *devkit, *prefix;
     int encoding, on_error;
-    bool in_place, crc, decode, dry_run, force, json;
+    bool in_place, crc, decode, dry_run, force, json, quiet;
     uint64_t shard_size;
     int64_t jobs;
 };
@@ -49,6 +49,7 @@ static const struct option pack_options[] = {
     {"force", 'f', OPT_FLAG, FIELD(force), .help = "replace an index that holds something else"},
     COMMAND_JOBS(jobs),
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object for each index"},
+    {"quiet", 'q', OPT_FLAG, FIELD(quiet), .help = "no progress"},
     {0},
 };
 
@@ -209,6 +210,7 @@ struct status cmd_pack(int argc, char **argv)
     TRY(command_parse(&pack_usage, pack_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
+    progress_set_quiet(arguments.quiet);
     if (arguments.crc && !arguments.in_place)
         FAIL(STATUS_USAGE, "--crc goes with --in-place: packed records always have their CRCs");
     const struct source_request request = {

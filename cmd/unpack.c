@@ -9,13 +9,14 @@
 
 struct unpack_arguments {
     int64_t jobs;
-    bool json;
+    bool json, quiet;
 };
 
 #define FIELD(name) offsetof(struct unpack_arguments, name)
 static const struct option unpack_options[] = {
     COMMAND_JOBS(jobs),
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object"},
+    {"quiet", 'q', OPT_FLAG, FIELD(quiet), .help = "no progress"},
     {0},
 };
 
@@ -41,6 +42,7 @@ struct status cmd_unpack(int argc, char **argv)
     TRY(command_parse(&unpack_usage, unpack_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
+    progress_set_quiet(arguments.quiet);
     const char *dest = parse.positionals[1];
     TRY(index_open(parse.positionals[0], &index));
     TRY(index_unpack(index, dest, command_threads(arguments.jobs), &report));

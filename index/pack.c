@@ -18,9 +18,12 @@
 #include "index/writer.h"
 
 /* The source is worked through in windows of consecutive images, several at a time: reading, CRC
- * and probing go on in parallel, and the windows are committed one after the other, in order. They
- * are small enough to stay in a core's cache between reading and writing. */
-static const uint64_t window_bytes = (uint64_t)1 << 20;
+ * and probing go on in parallel, each window in a slot of a ring. Finished windows are committed in
+ * order, by whichever thread finishes the one whose turn it is, so that no thread waits for another
+ * while there are free slots. Windows are small enough to stay in a core's cache between reading
+ * and writing. */
+static const uint64_t window_bytes = (uint64_t)256 << 10;
+enum { SLOTS_PER_THREAD = 4 };
 
 struct window {
     size_t first, count;
@@ -34,11 +37,15 @@ struct finding {
     char *problem; /* NULL: none */
 };
 
-/* Of one thread. */
-struct scratch {
+struct slot {
     struct buffer bytes; /* the window's images as they stand in a shard */
     struct finding *findings;
     size_t finding_count, finding_capacity;
+    bool is_ready; /* filled, not yet committed */
+};
+
+/* Of one thread. */
+struct scratch {
     struct decoder *decoder;
     struct picture picture;
 };
@@ -57,29 +64,34 @@ struct packer {
     unsigned threads;
     struct progress *progress;
 
-    pthread_mutex_t lock;
+    struct slot *slots; /* window n uses slot n % slot_count */
+    size_t slot_count;
+    pthread_mutex_t lock; /* guards what follows, and the slots' is_ready */
     pthread_cond_t turn_changed;
-    size_t turn; /* the window that may be committed */
+    size_t turn; /* the window that is to be committed next */
+    bool is_committing;
     bool failed;
 };
 
-static void findings_clear(struct scratch *scratch)
+static void findings_clear(struct slot *slot)
 {
-    for (size_t i = 0; i < scratch->finding_count; i++)
-        memory_free(scratch->findings[i].problem);
-    scratch->finding_count = 0;
+    for (size_t i = 0; i < slot->finding_count; i++)
+        memory_free(slot->findings[i].problem);
+    slot->finding_count = 0;
 }
 
 static void packer_done(struct packer *packer)
 {
     for (unsigned i = 0; packer->scratch && i < packer->threads; i++) {
-        struct scratch *scratch = &packer->scratch[i];
-        findings_clear(scratch);
-        memory_free(scratch->findings);
-        buffer_done(&scratch->bytes);
-        decoder_close(scratch->decoder);
-        picture_done(&scratch->picture);
+        decoder_close(packer->scratch[i].decoder);
+        picture_done(&packer->scratch[i].picture);
     }
+    for (size_t i = 0; packer->slots && i < packer->slot_count; i++) {
+        findings_clear(&packer->slots[i]);
+        memory_free(packer->slots[i].findings);
+        buffer_done(&packer->slots[i].bytes);
+    }
+    memory_free(packer->slots);
     memory_free(packer->scratch);
     memory_free(packer->windows);
     memory_free(packer->kept);
@@ -169,27 +181,27 @@ static struct status image_read(const struct packer *packer, struct scratch *scr
 
 /* Reads a window's images to where they will stand in a shard, with zeros between them. */
 static struct status window_read(struct packer *packer, const struct window *window,
-                                 struct scratch *scratch)
+                                 struct scratch *scratch, struct slot *slot)
 {
     const struct source *source = packer->source;
-    findings_clear(scratch);
-    scratch->bytes.ceiling_bytes = SIZE_MAX;
-    scratch->bytes.length = 0; /* so that growing copies nothing */
-    TRY(buffer_reserve(&scratch->bytes, window->padded_bytes + SHARD_PADDING));
-    TRY(memory_grow(window->count, sizeof *scratch->findings, &scratch->findings,
-                    &scratch->finding_capacity));
+    findings_clear(slot);
+    slot->bytes.ceiling_bytes = SIZE_MAX;
+    slot->bytes.length = 0; /* so that growing copies nothing */
+    TRY(buffer_reserve(&slot->bytes, window->padded_bytes + SHARD_PADDING));
+    TRY(memory_grow(window->count, sizeof *slot->findings, &slot->findings,
+                    &slot->finding_capacity));
     if (packer->options->decode && !scratch->decoder)
         TRY(decoder_open(&scratch->decoder));
     window_read_ahead(packer, window);
 
-    uint8_t *bytes = scratch->bytes.data;
+    uint8_t *bytes = slot->bytes.data;
     for (size_t i = window->first; i < window->first + window->count; i++) {
         const struct source_item *item = &source->items[i];
         uint64_t padded = shard_padded(item->length);
         memset(bytes + item->length, 0, padded - item->length + SHARD_PADDING);
-        scratch->finding_count++;
+        slot->finding_count++;
         TRY(status_context(image_read(packer, scratch, i, bytes,
-                                      &scratch->findings[i - window->first]),
+                                      &slot->findings[i - window->first]),
                            "%s/%s", class_table_at(source->classes, item->label)->wnid,
                            item->name));
         bytes += padded;
@@ -212,12 +224,12 @@ static struct status problem_add(struct packer *packer, struct finding *finding)
 }
 
 /* Adds a window's images to the shards and the index. One thread at a time. */
-static struct status window_commit(struct packer *packer, struct scratch *scratch)
+static struct status window_commit(struct packer *packer, struct slot *slot)
 {
-    const uint8_t *bytes = scratch->bytes.data;
+    const uint8_t *bytes = slot->bytes.data;
     uint64_t source_bytes = 0;
-    for (size_t i = 0; i < scratch->finding_count; i++) {
-        struct finding *finding = &scratch->findings[i];
+    for (size_t i = 0; i < slot->finding_count; i++) {
+        struct finding *finding = &slot->findings[i];
         const struct source_item *item = &finding->item;
         bool is_skipped = finding->problem && packer->options->on_error == PACK_SKIP;
         if (finding->problem)
@@ -232,43 +244,74 @@ static struct status window_commit(struct packer *packer, struct scratch *scratc
         bytes += shard_padded(item->length);
         source_bytes += item->length;
     }
-    progress_add(packer->progress, scratch->finding_count, source_bytes);
+    progress_add(packer->progress, slot->finding_count, source_bytes);
     return packer->writer ? shard_writer_flush(packer->writer) : OK;
 }
 
-/* Waits until all windows before this one are committed; false when one of them failed. */
-static bool turn_wait(struct packer *packer, size_t window)
+/* Waits until the window that used the slot before is committed; false when packing failed. */
+static bool slot_wait(struct packer *packer, size_t window)
 {
     pthread_mutex_lock(&packer->lock);
-    while (packer->turn != window && !packer->failed)
+    while (window >= packer->turn + packer->slot_count && !packer->failed)
         pthread_cond_wait(&packer->turn_changed, &packer->lock);
-    bool is_mine = !packer->failed;
+    bool is_free = !packer->failed;
     pthread_mutex_unlock(&packer->lock);
-    return is_mine;
+    return is_free;
 }
 
-static void turn_end(struct packer *packer, bool failed)
+static void packer_fail(struct packer *packer)
 {
     pthread_mutex_lock(&packer->lock);
-    packer->turn++;
-    packer->failed = packer->failed || failed;
+    packer->failed = true;
     pthread_cond_broadcast(&packer->turn_changed);
     pthread_mutex_unlock(&packer->lock);
+}
+
+/* Commits all windows that are ready and have their turn. Called, and left, with the lock held. */
+static struct status ready_commit(struct packer *packer)
+{
+    struct status status = OK;
+    packer->is_committing = true;
+    for (;;) {
+        struct slot *slot = &packer->slots[packer->turn % packer->slot_count];
+        if (!slot->is_ready || packer->failed)
+            break;
+        pthread_mutex_unlock(&packer->lock);
+        status = window_commit(packer, slot);
+        pthread_mutex_lock(&packer->lock);
+        slot->is_ready = false;
+        packer->failed = packer->failed || status.code != STATUS_DONE;
+        packer->turn++;
+        pthread_cond_broadcast(&packer->turn_changed);
+    }
+    packer->is_committing = false;
+    return status;
+}
+
+static struct status window_finish(struct packer *packer, struct slot *slot)
+{
+    struct status status = OK;
+    pthread_mutex_lock(&packer->lock);
+    slot->is_ready = true;
+    if (!packer->is_committing)
+        status = ready_commit(packer);
+    pthread_mutex_unlock(&packer->lock);
+    return status;
 }
 
 static struct status window_pack(uint64_t number, unsigned thread, void *context)
 {
     struct packer *packer = context;
-    struct scratch *scratch = &packer->scratch[thread];
+    struct slot *slot = &packer->slots[number % packer->slot_count];
+    if (!slot_wait(packer, number))
+        return OK; /* whoever failed reports it */
     struct status status = stop_check();
     if (status.code == STATUS_DONE)
-        status = window_read(packer, &packer->windows[number], scratch);
-    bool failed = status.code != STATUS_DONE;
-    if (!failed && !turn_wait(packer, number))
-        return OK; /* the earlier window's failure is the one to report */
-    if (!failed)
-        status = window_commit(packer, scratch);
-    turn_end(packer, status.code != STATUS_DONE);
+        status = window_read(packer, &packer->windows[number], &packer->scratch[thread], slot);
+    if (status.code == STATUS_DONE)
+        status = window_finish(packer, slot);
+    if (status.code != STATUS_DONE)
+        packer_fail(packer);
     return status;
 }
 
@@ -283,6 +326,8 @@ static struct status images_read(struct packer *packer)
                       &packer->progress));
     TRY(pool_open(packer->threads, &pool));
     TRY(memory_alloc(packer->threads, sizeof *packer->scratch, &packer->scratch));
+    packer->slot_count = (size_t)packer->threads * SLOTS_PER_THREAD;
+    TRY(memory_alloc(packer->slot_count, sizeof *packer->slots, &packer->slots));
     TRY(windows_plan(packer));
     return pool_run(pool, packer->window_count, window_pack, packer);
 }

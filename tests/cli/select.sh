@@ -50,7 +50,7 @@ printf 'dog\r\n' >"$work/classes.txt"
 headrace_ok select "$work/val.idx" --classes "$work/classes.txt" --per-class 5 -o "$work/dogs.idx"
 expect_stdout '5 images in 1 classes'
 headrace_ok unpack "$work/dogs.idx" "$work/dogs"
-[ "$(ls "$work/dogs/dog" | wc -l)" -eq 5 ] || fail "expected five files"
+[ "$(find "$work/dogs/dog" -type f | wc -l)" -eq 5 ] || fail "expected five files"
 printf 'cat pet\ndog pet\n' >"$work/map.txt"
 headrace select "$work/val.idx" --relabel "$work/map.txt" -o "$work/pets.idx"
 expect_error 1 'class pet has two images named'
