@@ -54,7 +54,9 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(FUZZ_SRC))
 
 # --- Libraries --------------------------------------------------------------------------------------
 
-PACKAGES := libarchive matio libjpeg libpng jansson libmd
+PACKAGES := libarchive libjpeg libpng jansson libmd zlib
+# The demonstration and the tests write meta.mat files with matio.
+PACKAGES += matio
 MISSING  := $(shell for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done)
 NEEDS_NOTHING := help clean test demo fuzz lint format
 ifneq ($(MISSING),)

@@ -276,7 +276,8 @@ static struct status verify_set(struct verify_set *set, const struct verify_opti
     if (is_folder)
         TRY(verify_strays(set, source));
     TRY(verify_images(set, options, source));
-    qsort(set->findings, set->finding_count, sizeof *set->findings, finding_compare);
+    if (set->finding_count)
+        qsort(set->findings, set->finding_count, sizeof *set->findings, finding_compare);
     set->is_as_published = set->is_compared && table != *classes_beside && !set->finding_count &&
                            !options->is_subset && !options->has_expected;
     if (!*classes_beside)

@@ -22,7 +22,8 @@ tests           base image prep index train train/reference train/cpu demo tests
 owners='
 archive.h          ^prep/archive[a-z0-9_]*\.[ch]$
 archive_entry.h    ^prep/archive[a-z0-9_]*\.[ch]$
-matio.h            ^(prep|demo)/[a-z0-9_]*\.c$
+matio.h            ^demo/[a-z0-9_]*\.c$
+zlib.h             ^prep/meta_mat\.c$
 jpeglib.h          ^image/jpeg[a-z0-9_]*\.[ch]$
 jerror.h           ^image/jpeg[a-z0-9_]*\.[ch]$
 png.h              ^image/png[a-z0-9_]*\.c$

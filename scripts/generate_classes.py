@@ -4,7 +4,7 @@
 Usage: scripts/generate_classes.py ../shared/data/ILSVRC2012_devkit_t12.tar.gz >image/ilsvrc2012_classes.inc
 
 Needs nothing but Python: MATLAB's level-5 format is a tree of tagged elements, of which a table of
-strings and small integers uses a few. The program itself reads meta.mat through matio (prep/devkit.c);
+strings and small integers uses a few. The program itself reads it in prep/meta_mat.c;
 this script is run by hand, and tests hold the table against the devkit that they have.
 """
 

@@ -34,6 +34,7 @@ need_command make build-essential
 need_command pkg-config pkg-config
 need_library libarchive libarchive-dev
 need_library matio libmatio-dev
+need_library zlib zlib1g-dev
 need_library libjpeg libjpeg-dev
 need_library libpng libpng-dev
 need_library jansson libjansson-dev

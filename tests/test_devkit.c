@@ -152,7 +152,7 @@ static void test_meta_forms(void **state)
                                          "num_train_images"};
     for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
         test_meta_write(path, three, 4, TEST_META_PLAIN, fields[i]);
-        assert_fails(parse_file(path), STATUS_CORRUPT, "of synset 1 is missing");
+        assert_fails(parse_file(path), STATUS_CORRUPT, "the synsets have no field");
     }
 }
 
@@ -201,6 +201,22 @@ static void test_bad_tables(void **state)
     assert_fails(open_with_synsets(three + 3, 1), STATUS_CORRUPT, "has no classes");
 }
 
+/* Every synset of the published file, as matio reads it. */
+static void test_against_matio(void **state)
+{
+    (void)state;
+    CLEANUP(synset_list_done) struct synset_list list = {0};
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    char command[2048];
+    snprintf(command, sizeof command, "tar -xzf %s -C %s --strip-components=2",
+             test_data_path("ILSVRC2012_devkit_t12.tar.gz"), test_folder());
+    assert_int_equal(test_shell(command), 0);
+    assert_ok(file_read_all(test_path("meta.mat"), 1 << 20, &bytes));
+    assert_ok(meta_mat_parse(bytes.data, bytes.length, "meta.mat", &list));
+    assert_int_equal(list.count, 1860);
+    test_meta_compare(test_path("meta.mat"), &list);
+}
+
 static void test_wrong_places(void **state)
 {
     (void)state;
@@ -241,10 +257,11 @@ static void test_published_devkit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),       cmocka_unit_test(test_names),
-        cmocka_unit_test(test_ground_truth), cmocka_unit_test(test_meta_forms),
-        cmocka_unit_test(test_meta_cut),     cmocka_unit_test(test_bad_tables),
-        cmocka_unit_test(test_wrong_places), cmocka_unit_test(test_published_devkit),
+        cmocka_unit_test(test_places),           cmocka_unit_test(test_names),
+        cmocka_unit_test(test_ground_truth),     cmocka_unit_test(test_meta_forms),
+        cmocka_unit_test(test_meta_cut),         cmocka_unit_test(test_bad_tables),
+        cmocka_unit_test(test_against_matio),    cmocka_unit_test(test_wrong_places),
+        cmocka_unit_test(test_published_devkit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

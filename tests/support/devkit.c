@@ -70,3 +70,45 @@ void test_devkit_write(const char *folder, const struct test_synset *synsets, si
              "%s/ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", folder);
     assert_ok(file_write_atomic(path, truth, strlen(truth)));
 }
+
+static double number_at(matvar_t *synsets, const char *field, size_t index)
+{
+    const matvar_t *value = Mat_VarGetStructFieldByName(synsets, field, index);
+    assert_non_null(value);
+    switch (value->class_type) {
+    case MAT_C_UINT8:
+        return *(const uint8_t *)value->data;
+    case MAT_C_UINT16:
+        return *(const uint16_t *)value->data;
+    default:
+        assert_int_equal(value->class_type, MAT_C_DOUBLE);
+        return *(const double *)value->data;
+    }
+}
+
+static void check_text(matvar_t *synsets, const char *field, size_t index, const char *expected)
+{
+    const matvar_t *value = Mat_VarGetStructFieldByName(synsets, field, index);
+    assert_non_null(value);
+    assert_int_equal(value->nbytes, strlen(expected));
+    assert_memory_equal(value->data, expected, value->nbytes);
+}
+
+void test_meta_compare(const char *path, const struct synset_list *list)
+{
+    mat_t *mat = Mat_Open(path, MAT_ACC_RDONLY);
+    assert_non_null(mat);
+    matvar_t *synsets = Mat_VarRead(mat, "synsets");
+    assert_non_null(synsets);
+    assert_int_equal(synsets->dims[0] * synsets->dims[1], list->count);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct synset *synset = &list->items[i];
+        assert_true(number_at(synsets, "ILSVRC2012_ID", i) == synset->id);
+        assert_true(number_at(synsets, "num_children", i) == synset->child_count);
+        assert_true(number_at(synsets, "num_train_images", i) == synset->train_images);
+        check_text(synsets, "WNID", i, synset->wnid);
+        check_text(synsets, "words", i, synset->words);
+    }
+    Mat_VarFree(synsets);
+    Mat_Close(mat);
+}

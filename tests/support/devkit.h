@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "prep/meta_mat.h"
+
 struct test_synset {
     double id;
     const char *wnid;
@@ -25,6 +27,9 @@ enum test_meta_form {
 /* Writes `synsets` to a file. `skip_field` (or NULL) is left out. */
 void test_meta_write(const char *path, const struct test_synset *synsets, size_t count,
                      enum test_meta_form form, const char *skip_field);
+
+/* Asserts that matio reads the same synsets from a file. */
+void test_meta_compare(const char *path, const struct synset_list *list);
 
 /* Makes FOLDER/ILSVRC2012_devkit_t12/data with a meta.mat of these synsets and a ground truth of
  * this text. */
