@@ -1,55 +1,47 @@
 #!/usr/bin/env bash
-# How fast packing is, as ratios of peers from the same run, the archive being in the page cache:
-#   pack      against  cp ARCHIVE COPY && sync COPY
-#   in place  against  extracting with tar (the outer archive, then each inner one)
-# Usage: scripts/bench_pack.sh [ARCHIVE [ROUNDS [FOLDER]]]
-# ARCHIVE: a training archive (default: the one in HEADRACE_DATA); FOLDER: where to write (default: TMPDIR).
-# Prints the median of each ratio; above 1 the program is the faster one.
+# What packing and indexing cost beside cp, tar and the extraction that they replace, from page cache:
+#   pack --encoding jpeg   against cp ARCHIVE COPY && sync COPY
+#   pack --in-place        against headrace extract
+# Takes turns, prints medians and ratios.   scripts/bench_pack.sh [ARCHIVE] [ROUNDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 archive=${1:-${HEADRACE_DATA:-../shared/data}/ILSVRC2012_img_train.tar}
 rounds=${2:-7}
-folder=$(mktemp -d "${3:-${TMPDIR:-/tmp}}/headrace-bench.XXXXXX")
-trap 'rm -rf "$folder"' EXIT
-program=$PWD/build/headrace
+headrace=build/headrace
+work=$(mktemp -d "${TMPDIR:-/tmp}/headrace-bench-pack.XXXXXX")
+trap 'rm -rf "$work"' EXIT
 
-# Seconds that a command takes; what it wrote is removed before the next.
-seconds() # COMMAND...
+copy_and_sync() { cp "$archive" "$work/copy.tar" && sync "$work/copy.tar"; }
+pack() { "$headrace" pack "$archive" -o "$work/packed.idx" --encoding jpeg --quiet >/dev/null; }
+pack_in_place() { "$headrace" pack "$archive" -o "$work/in-place.idx" --in-place --quiet >/dev/null; }
+extract() { "$headrace" extract "$archive" "$work/extracted" --quiet >/dev/null; }
+clear_outputs() { rm -rf "${work:?}"/* && sync; }
+
+# Appends the seconds that a function takes to the file of its name.
+measure() # FUNCTION
 {
-    local begin end
-    begin=$(date +%s.%N)
-    "$@" >"$folder/.log" 2>&1 || { cat "$folder/.log" >&2; exit 1; }
-    end=$(date +%s.%N)
-    find "$folder" -mindepth 1 -delete
-    sync -f "$folder"
-    awk "BEGIN { print $end - $begin }"
+    clear_outputs
+    local started=$EPOCHREALTIME
+    "$1"
+    echo "$started $EPOCHREALTIME" | awk '{ print $2 - $1 }' >>"$times/$1"
 }
 
-copy() { cp "$archive" "$folder/copy" && sync "$folder/copy"; }
-pack() { "$program" pack "$archive" -o "$folder/set.idx"; }
-in_place() { "$program" pack "$archive" --in-place -o "$folder/set.idx"; }
-extract()
-{
-    tar -C "$folder" -xf "$archive"
-    for inner in "$folder"/*.tar; do
-        mkdir "${inner%.tar}"
-        tar -C "${inner%.tar}" -xf "$inner"
-        rm "$inner"
-    done
-}
+median() { sort -g "$times/$1" | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
 
-median() { sort -n | awk '{ v[NR] = $1 } END { printf "%.2f\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
-
-# Both in turn, ROUNDS times: what the machine does besides meets both.
-ratio() # PEER OURS
-{
-    local round
-    for ((round = 0; round < rounds; round++)); do
-        awk "BEGIN { print $(seconds "$1") / $(seconds "$2") }"
-    done | median
-}
-
+times=$(mktemp -d)
+trap 'rm -rf "$work" "$times"' EXIT
 cat "$archive" >/dev/null
-echo "pack / (cp && sync), times as fast:  $(ratio copy pack)"
-echo "in place / extracting, times as fast: $(ratio extract in_place)"
+for ((round = 0; round < rounds; round++)); do
+    for what in copy_and_sync pack pack_in_place extract; do
+        measure "$what"
+    done
+done
+
+ratio() { awk -v a="$(median "$1")" -v b="$(median "$2")" 'BEGIN { printf "%.2f", a / b }'; }
+echo "| | seconds (median of $rounds) | speed |"
+echo "|---|---|---|"
+echo "| cp and sync | $(median copy_and_sync) | |"
+echo "| pack | $(median pack) | $(ratio copy_and_sync pack) x cp and sync |"
+echo "| extract | $(median extract) | |"
+echo "| pack --in-place | $(median pack_in_place) | $(ratio extract pack_in_place) x extract |"
