@@ -148,17 +148,24 @@ static void statistics_finish(struct bn *bn, const struct bn_sums *sums, struct 
     }
 }
 
+/* Sets the mean to that of the first rows: deviations from it are small where the values may not
+ * be, so that nothing cancels in their squares. */
+static void pivot_estimate(struct bn *bn, const struct bn_sums *sums, const void *y)
+{
+    const struct rows first = {0, bn->rows < 64 ? bn->rows : 64, bn->channels};
+    part_clear(sums, 0);
+    const float *zeros = partial_of(sums, 0, 2);
+    float *total = partial_of(sums, 0, 0);
+    sums->backend->kernels->bn_statistics(first, y, zeros, total, partial_of(sums, 0, 1));
+    for (uint32_t c = 0; c < bn->channels; c++)
+        bn->mean[c] = total[c] / (float)first.end;
+}
+
 void bn_measure(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y)
 {
     const struct backend *backend = sums->backend;
     const struct kernels *kernels = backend->kernels;
-    /* Deviations from the first row's values are small where the values are not, so nothing
-     * cancels. */
-    const struct rows first = {0, 1, bn->channels};
-    const float *zeros = partial_of(sums, 0, 2);
-    part_clear(sums, 0);
-    memset(bn->mean, 0, bn->channels * sizeof *bn->mean);
-    kernels->bn_statistics(first, y, zeros, bn->mean, partial_of(sums, 0, 1));
+    pivot_estimate(bn, sums, y);
     FOR_PARTS(part, backend->threads)
     {
         part_clear(sums, part);
