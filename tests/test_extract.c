@@ -1,11 +1,12 @@
 #include "tests/test.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "base/disk.h"
 #include "base/progress.h"
-#include "base/random.h"
 #include "base/stage.h"
+#include "base/stop.h"
 #include "image/class_table.h"
 #include "prep/extract.h"
 #include "tests/support/devkit.h"
@@ -279,6 +280,30 @@ static void test_kill(void **state)
     assert_true(killed >= 10);
 }
 
+/* Asked to stop, a run says so and leaves nothing that the next one would trip over. */
+static void test_stop(void **state)
+{
+    (void)state;
+    const char *archive = test_train_tar(test_path("train.tar"), classes, CLASS_COUNT);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        stop_install();
+        raise(SIGINT);
+        struct status status = extract_with(archive, test_path("stop"), NULL);
+        _exit(status_exit_code(status.code));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 75);
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    assert_ok(folder_list_read(test_path("stop"), &list));
+    assert_int_equal(list.count, 0);
+    assert_ok(extract_with(archive, test_path("stop"), NULL));
+    check_train(test_path("stop"));
+}
+
 static void test_full_disk(void **state)
 {
     (void)state;
@@ -354,8 +379,8 @@ int main(void)
         cmocka_unit_test(test_bad_archives),  cmocka_unit_test(test_val),
         cmocka_unit_test(test_other_classes), cmocka_unit_test(test_wrong_archives),
         cmocka_unit_test(test_lock),          cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_space_check),
-        cmocka_unit_test(test_real_archives),
+        cmocka_unit_test(test_stop),          cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_space_check),   cmocka_unit_test(test_real_archives),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     extract_result_done(&result);
