@@ -246,8 +246,3 @@ struct status trainer_run(struct trainer *trainer)
     }
     return checkpoint_finish(trainer);
 }
-
-const struct run_state *trainer_state(const struct trainer *trainer)
-{
-    return &trainer->state;
-}

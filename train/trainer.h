@@ -32,7 +32,4 @@ struct status trainer_run(struct trainer *trainer);
 /* Measures the accuracy on the validation set and prints its lines. */
 struct status trainer_evaluate(struct trainer *trainer, struct metric_sums *ret_sums);
 
-/* Where the run stands, borrowed. */
-const struct run_state *trainer_state(const struct trainer *trainer);
-
 #endif
