@@ -1,8 +1,12 @@
 #include "base/file_writer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/disk.h"
@@ -23,18 +27,96 @@ struct file_writer {
  * for. */
 static const uint64_t flush_step_bytes = (uint64_t)16 << 20;
 
+static struct status fail_busy(const char *path)
+{
+    FAIL(STATUS_FAILED, "another headrace is writing '%s'; wait for it, or choose another name",
+         path);
+}
+
+/* ".NAME.tmp." on the heap: how all temporary files for `path` begin. */
+static struct status temporary_prefix(const char *path, char **ret_prefix)
+{
+    return string_format(ret_prefix, ".%s.tmp.", path_base(path));
+}
+
 static struct status writer_name(struct file_writer *writer, const char *path)
 {
-    const char *base = path_base(path);
-    if (base[0] == '\0')
+    CLEANUP(memory_free) char *prefix = NULL;
+    CLEANUP(memory_free) char *name = NULL;
+    if (path_base(path)[0] == '\0')
         FAIL(STATUS_FAILED, "cannot write '%s': the name of a file is missing", path);
     if (path_is_folder(path))
         FAIL(STATUS_FAILED, "cannot write '%s': it is a folder, expected the name of a file", path);
-    CLEANUP(memory_free) char *temporary_base = NULL;
     TRY(string_copy(path, &writer->path));
     TRY(path_folder(path, &writer->folder));
-    TRY(string_format(&temporary_base, ".%s.tmp.%ld", base, (long)getpid()));
-    return path_join(writer->folder, temporary_base, &writer->temporary_path);
+    if (!path_exists(writer->folder))
+        FAIL(STATUS_NOT_FOUND, "cannot write '%s': there is no folder '%s'", path, writer->folder);
+    TRY(temporary_prefix(path, &prefix));
+    TRY(string_format(&name, "%s%ld", prefix, (long)getpid()));
+    return path_join(writer->folder, name, &writer->temporary_path);
+}
+
+/* A temporary file whose lock can be had belongs to no process any more and is removed; one that
+ * is locked is being written. Where files cannot be locked, nothing is known and all is left. */
+static struct status leftover_remove(const char *leftover, const char *path, size_t *count)
+{
+    CLEANUP(fd_close) int fd = open(leftover, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return OK;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        *count += 1;
+        return disk_remove_file(leftover);
+    }
+    return errno == EWOULDBLOCK ? fail_busy(path) : OK;
+}
+
+/* Removes the leftovers for `path`, except `own` (NULL: none). */
+static struct status leftovers_remove(const char *path, const char *own, size_t *ret_count)
+{
+    CLEANUP(memory_free) char *folder = NULL;
+    CLEANUP(memory_free) char *prefix = NULL;
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    *ret_count = 0;
+    TRY(path_folder(path, &folder));
+    TRY(temporary_prefix(path, &prefix));
+    TRY(folder_list_read(folder, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        CLEANUP(memory_free) char *leftover = NULL;
+        if (strncmp(list.entries[i].name, prefix, strlen(prefix)) != 0)
+            continue;
+        TRY(path_join(folder, list.entries[i].name, &leftover));
+        if (!own || strcmp(leftover, own) != 0)
+            TRY(leftover_remove(leftover, path, ret_count));
+    }
+    return OK;
+}
+
+struct status file_writer_sweep(const char *path, size_t *ret_count)
+{
+    return leftovers_remove(path, NULL, ret_count);
+}
+
+/* Creates the temporary file. One of this process's number that a killed process left makes room.
+ */
+static struct status temporary_create(struct file_writer *writer)
+{
+    size_t count;
+    if (path_exists(writer->temporary_path))
+        TRY(file_writer_sweep(writer->path, &count));
+    return disk_create(writer->temporary_path, O_EXCL | O_NOFOLLOW, &writer->fd);
+}
+
+/* From here to its end the file is locked. Between the two calls another process may have taken it
+ * for a leftover: then it has no name any more. */
+static struct status temporary_lock(struct file_writer *writer)
+{
+    struct stat info;
+    size_t count;
+    if (flock(writer->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return fail_busy(writer->path);
+    if (fstat(writer->fd, &info) == 0 && info.st_nlink == 0)
+        return fail_busy(writer->path);
+    return leftovers_remove(writer->path, writer->temporary_path, &count);
 }
 
 struct status file_writer_open(const char *path, struct file_writer **ret_writer)
@@ -43,7 +125,8 @@ struct status file_writer_open(const char *path, struct file_writer **ret_writer
     TRY(memory_alloc(1, sizeof *writer, &writer));
     writer->fd = -1;
     TRY(writer_name(writer, path));
-    TRY(disk_create(writer->temporary_path, O_TRUNC | O_NOFOLLOW, &writer->fd));
+    TRY(temporary_create(writer));
+    TRY(temporary_lock(writer));
     *ret_writer = MOVE(writer);
     return OK;
 }
@@ -74,11 +157,27 @@ uint64_t file_writer_position(const struct file_writer *writer)
 struct status file_writer_prepare(struct file_writer *writer)
 {
     TRY(disk_sync(writer->fd, writer->path));
-    int result = close(writer->fd);
-    writer->fd = -1;
-    if (result < 0 && errno != EINTR)
-        return status_errno(errno, "cannot write '%s'", writer->path);
     writer->prepared = true;
+    return OK;
+}
+
+void file_writer_park(struct file_writer *writer)
+{
+    fd_close(writer->fd); /* it was synced: nothing is left that could fail */
+    writer->fd = -1;
+}
+
+struct status file_writer_matches(const struct file_writer *writer, bool *ret_matches)
+{
+    CLEANUP(file_map_done) struct file_map new_file = {0};
+    CLEANUP(file_map_done) struct file_map old_file = {0};
+    *ret_matches = false;
+    if (!path_exists(writer->path))
+        return OK;
+    TRY(file_map_open(writer->temporary_path, &new_file));
+    TRY(file_map_open(writer->path, &old_file));
+    *ret_matches = new_file.size_bytes == old_file.size_bytes &&
+                   memcmp(new_file.data, old_file.data, new_file.size_bytes) == 0;
     return OK;
 }
 

@@ -4,8 +4,10 @@
 /* Atomic writing: file_writer_open(path) creates a temporary file beside `path`;
  * file_writer_commit() syncs it, renames it onto `path` and syncs the folder. Without a commit
  * (failure, scope cleanup) the temporary file is removed; a kill leaves at most a file named
- * `.NAME.tmp.PID`, never something half-written under the final name. */
+ * `.NAME.tmp.PID`, never something half-written under the final name, and the next writer of that
+ * path removes it. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +15,7 @@
 #include "base/status.h"
 
 struct file_writer;
+/* Fails when another process is writing `path`, where the file system can lock. */
 struct status file_writer_open(const char *path, struct file_writer **ret_writer);
 struct status file_writer_write(struct file_writer *writer, const void *bytes, size_t length);
 /* Writes at an absolute offset (for headers filled in last); does not move the append position.
@@ -27,6 +30,13 @@ struct status file_writer_commit(struct file_writer *writer);
  * appear together: prepare all, then publish all. */
 struct status file_writer_prepare(struct file_writer *writer);
 struct status file_writer_publish(struct file_writer *writer);
+/* Closes a prepared file, for sets of more files than a process may hold open. From then on another
+ * process takes it for a leftover: guard the set by one writer that stays open. */
+void file_writer_park(struct file_writer *writer);
+/* Whether what was prepared stands under the final name already, byte for byte. */
+struct status file_writer_matches(const struct file_writer *writer, bool *ret_matches);
+/* Removes what killed writers of `path` left, and counts it. */
+struct status file_writer_sweep(const char *path, size_t *ret_count);
 /* Removes the temporary file unless it was committed. NULL is fine. */
 void file_writer_free(struct file_writer *writer);
 CLEANUP_POINTER(file_writer_free, struct file_writer)

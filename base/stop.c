@@ -26,6 +26,7 @@ void stop_install(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file above the size limit is a failed write, not the end */
     action.sa_flags |= (int)SA_RESETHAND; /* the second SIGINT meets the default: the end */
     sigaction(SIGINT, &action, NULL);
 }
@@ -38,6 +39,6 @@ bool stop_requested(void)
 struct status stop_check(void)
 {
     if (stop_requested())
-        FAIL(STATUS_STOPPED, "stopped on request; the same command goes on from here");
+        FAIL(STATUS_STOPPED, "stopped on request; run the same command again to finish");
     return OK;
 }

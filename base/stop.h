@@ -8,7 +8,8 @@
 
 #include "base/status.h"
 
-/* Installs the handlers; called once by main. */
+/* Installs the handlers; called once by main. A write above the file size limit (SIGXFSZ) becomes
+ * an error of that write. */
 void stop_install(void);
 bool stop_requested(void);
 /* OK, or STATUS_STOPPED once a stop was asked for. */

@@ -57,6 +57,50 @@ static void nothing_is_left_without_a_commit(void **state)
     assert_int_equal(entries_in(test_path("u")), 0);
 }
 
+static void leftovers_are_removed_and_others_respected(void **state)
+{
+    (void)state;
+    CLEANUP(file_writer_free) struct file_writer *writer = NULL;
+    struct file_writer *second = NULL;
+    size_t count;
+    char own[64];
+    snprintf(own, sizeof own, "l/.x.idx.tmp.%ld", (long)getpid());
+    assert_ok(folder_create(test_path("l")));
+    assert_ok(file_write_plain(test_path("l/.x.idx.tmp.1"), "left", 4));
+    assert_ok(file_write_plain(test_path(own), "left by a process of this number", 32));
+    assert_ok(file_write_plain(test_path("l/.x.idx2.tmp.1"), "another's", 9));
+    assert_ok(file_writer_open(test_path("l/x.idx"), &writer));
+    assert_int_equal(entries_in(test_path("l")), 2);
+    assert_fails(file_writer_open(test_path("l/x.idx"), &second), STATUS_FAILED,
+                 "another headrace is writing");
+    assert_ok(file_writer_write(writer, "text", 4));
+    assert_ok(file_writer_prepare(writer));
+    assert_fails(file_writer_sweep(test_path("l/x.idx"), &count), STATUS_FAILED, "another");
+    assert_ok(file_writer_publish(writer));
+    assert_content(test_path("l/x.idx"), "text", 4);
+    assert_ok(file_writer_sweep(test_path("l/x.idx2"), &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(entries_in(test_path("l")), 1);
+}
+
+static void prepared_files_are_compared(void **state)
+{
+    (void)state;
+    static const char *const before[] = {NULL, "text", "tex", "text and more", "tExt"};
+    for (size_t i = 0; i < ARRAY_LENGTH(before); i++) {
+        CLEANUP(file_writer_free) struct file_writer *writer = NULL;
+        bool is_same;
+        if (before[i])
+            assert_ok(file_write_plain(test_path("compared"), before[i], strlen(before[i])));
+        assert_ok(file_writer_open(test_path("compared"), &writer));
+        assert_ok(file_writer_write(writer, "text", 4));
+        assert_ok(file_writer_prepare(writer));
+        file_writer_park(writer);
+        assert_ok(file_writer_matches(writer, &is_same));
+        assert_int_equal(is_same, i == 1);
+    }
+}
+
 static void wrong_names_are_refused_at_once(void **state)
 {
     (void)state;
@@ -243,6 +287,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(name_appears_with_the_commit),
         cmocka_unit_test(nothing_is_left_without_a_commit),
+        cmocka_unit_test(leftovers_are_removed_and_others_respected),
+        cmocka_unit_test(prepared_files_are_compared),
         cmocka_unit_test(wrong_names_are_refused_at_once),
         cmocka_unit_test(reads_are_exact),
         cmocka_unit_test(files_are_mapped),
