@@ -10,7 +10,9 @@
 #include "base/progress.h"
 #include "cmd/command.h"
 #include "cmd/open_source.h"
+#include "index/index.h"
 #include "index/pack.h"
+#include "index/summary.h"
 
 static const char *const encoding_names[] = {"jpeg", NULL};
 static const char *const on_error_names[] = {"fail", "skip", "keep", NULL};
@@ -103,13 +105,14 @@ static void problems_warn(const struct pack_report *report, enum pack_on_error o
 }
 
 static struct status report_print_json(const char *path, const struct source *source,
-                                       const struct pack_report *report,
+                                       const struct pack_report *report, bool is_written,
                                        const struct pack_arguments *arguments)
 {
     CLEANUP(json_free) struct json *object = json_object_new();
     struct json *problems = json_array_new();
     json_set_integer(object, "version", 1);
     json_set_string(object, "index", path);
+    json_set_boolean(object, "written", is_written);
     json_set_integer(object, "images", (int64_t)report->images);
     json_set_integer(object, "classes", (int64_t)class_table_count(source->classes));
     json_set_integer(object, "image_bytes", (int64_t)report->image_bytes);
@@ -135,7 +138,7 @@ static struct status report_print(const char *path, const struct source *source,
     char bytes[16];
     problems_warn(report, (enum pack_on_error)arguments->on_error);
     if (arguments->json)
-        return report_print_json(path, source, report, arguments);
+        return report_print_json(path, source, report, true, arguments);
     printf("%s: %" PRIu64 " images in %zu classes, %s%s\n", path, report->images,
            class_table_count(source->classes),
            format_bytes(arguments->in_place ? report->image_bytes : report->written_bytes, bytes),
@@ -160,6 +163,43 @@ static struct status output_check(const struct source *source, const char *path,
     return OK;
 }
 
+/* What an index that is there holds. */
+static struct status existing_report(const char *path, struct pack_report *report)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    struct index_summary summary;
+    TRY(index_open(path, &index));
+    TRY(index_summarise(index, &summary));
+    report->images = summary.records;
+    report->image_bytes = summary.record_bytes;
+    for (size_t i = 0; i < index_shard_count(index); i++) {
+        const struct source_shard *shard = index_shard(index, i);
+        report->shards += shard->kind == SHARD_PACKED;
+        report->written_bytes += shard->kind == SHARD_PACKED ? shard->size_bytes : 0;
+    }
+    return OK;
+}
+
+/* For programs: what is there, or would be. People read the note. */
+static struct status unwritten_print(const struct source *source, const char *path, bool is_done,
+                                     const struct pack_prediction *prediction,
+                                     const struct pack_arguments *arguments)
+{
+    struct pack_report report = {
+        .images = prediction->images,
+        .image_bytes = prediction->source_bytes,
+        .shards = prediction->shards,
+        .written_bytes = prediction->shard_bytes,
+    };
+    if (!arguments->json)
+        return OK;
+    if (is_done) {
+        report = (struct pack_report){0};
+        TRY(existing_report(path, &report));
+    }
+    return report_print_json(path, source, &report, false, arguments);
+}
+
 static struct status pack_one(const struct source *source, const char *path,
                               const struct pack_arguments *arguments)
 {
@@ -169,6 +209,7 @@ static struct status pack_one(const struct source *source, const char *path,
         .in_place = arguments->in_place,
         .crc = arguments->crc,
         .decode = arguments->decode,
+        .force = arguments->force,
         .on_error = (enum pack_on_error)arguments->on_error,
         .shard_bytes = arguments->shard_size,
         .threads = command_threads(arguments->jobs),
@@ -177,11 +218,10 @@ static struct status pack_one(const struct source *source, const char *path,
     if (!arguments->force)
         TRY(output_check(source, path, &options, &is_done));
     pack_predict(source, &options, &prediction);
-    if (is_done)
-        return OK;
-    plan_note(source, path, &prediction);
-    if (arguments->dry_run)
-        return OK;
+    if (!is_done)
+        plan_note(source, path, &prediction);
+    if (is_done || arguments->dry_run)
+        return unwritten_print(source, path, is_done, &prediction, arguments);
     TRY(pack_run(source, path, &options, &report));
     return report_print(path, source, &report, arguments);
 }
@@ -205,6 +245,7 @@ static struct status pack_pair(const struct source_request *request,
 struct status cmd_pack(int argc, char **argv)
 {
     CLEANUP(source_free) struct source *source = NULL;
+    CLEANUP(memory_free) char *shard_prefix = NULL;
     struct option_parse parse;
     struct pack_arguments arguments = {.shard_size = PACK_SHARD_BYTES};
     TRY(command_parse(&pack_usage, pack_options, argc, argv, &arguments, &parse));
@@ -222,6 +263,7 @@ struct status cmd_pack(int argc, char **argv)
     size_t length = strlen(arguments.out);
     if (path_is_folder(arguments.out) || (length > 0 && arguments.out[length - 1] == '/'))
         return pack_pair(&request, &arguments);
+    TRY(pack_prefix(arguments.out, &shard_prefix));
     TRY(source_open_any(&request, &source));
     return pack_one(source, arguments.out, &arguments);
 }

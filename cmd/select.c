@@ -129,8 +129,9 @@ static struct status provenance_make(const struct select_arguments *arguments,
 }
 
 static struct status part_prepare(const struct source *part, const char *provenance,
-                                  const char *path, struct file_writer **ret_writer)
+                                  const char *path, bool force, struct file_writer **ret_writer)
 {
+    CLEANUP(file_writer_free) struct file_writer *writer = NULL;
     const struct index_contents contents = {
         .classes = part->classes,
         .shards = part->shards,
@@ -139,10 +140,19 @@ static struct status part_prepare(const struct source *part, const char *provena
         .item_count = part->item_count,
         .provenance = provenance,
     };
-    return index_prepare(&contents, path, ret_writer);
+    bool is_same;
+    TRY(file_writer_open(path, &writer));
+    TRY(index_prepare(&contents, path, writer));
+    TRY(file_writer_matches(writer, &is_same));
+    if (path_exists(path) && !is_same && !force)
+        FAIL(STATUS_FAILED,
+             "'%s' exists and is another index; give --force to replace it, or another name", path);
+    *ret_writer = MOVE(writer);
+    return OK;
 }
 
-/* Writes both indexes, then gives both their names. */
+/* Writes both indexes, then gives both their names. What a run that was killed between the names
+ * left is the same, and no obstacle. */
 static struct status parts_write(const struct select_arguments *arguments,
                                  const struct select_options *options, const struct inputs *inputs,
                                  const struct source *selected, const struct source *rest)
@@ -154,25 +164,33 @@ static struct status parts_write(const struct select_arguments *arguments,
     const char *text;
     TRY(provenance_make(arguments, options, inputs, "selected", &selected_text));
     TRY(buffer_text(&selected_text, &text));
-    TRY(part_prepare(selected, text, arguments->out, &selected_file));
+    TRY(part_prepare(selected, text, arguments->out, arguments->force, &selected_file));
     if (rest) {
         TRY(provenance_make(arguments, options, inputs, "rest", &rest_text));
         TRY(buffer_text(&rest_text, &text));
-        TRY(part_prepare(rest, text, arguments->rest, &rest_file));
+        TRY(part_prepare(rest, text, arguments->rest, arguments->force, &rest_file));
         TRY(file_writer_publish(rest_file));
     }
     return file_writer_publish(selected_file);
 }
 
-static struct status output_check(const char *path, bool force)
+static struct status output_check(const char *path)
 {
     size_t length = path ? strlen(path) : 0;
-    if (!path)
-        return OK;
-    if (length < 5 || strcmp(path + length - 4, ".idx") != 0)
+    if (path && (length < 5 || strcmp(path + length - 4, ".idx") != 0))
         FAIL(STATUS_USAGE, "the index '%s' needs a name that ends in .idx", path);
-    if (path_exists(path) && !force)
-        FAIL(STATUS_FAILED, "'%s' exists; give --force to replace it, or another name", path);
+    return OK;
+}
+
+/* Two spellings of one file meet the writer's lock; the plain case deserves a plain sentence. */
+static struct status outputs_check(const struct select_arguments *arguments)
+{
+    TRY(output_check(arguments->out));
+    TRY(output_check(arguments->rest));
+    if (arguments->rest && strcmp(arguments->out, arguments->rest) == 0)
+        FAIL(STATUS_USAGE, "--out and --rest are both '%s'; they need two names", arguments->out);
+    if (arguments->keep_labels && !arguments->classes)
+        FAIL(STATUS_USAGE, "--keep-labels goes with --classes: all labels stay without it");
     return OK;
 }
 
@@ -222,8 +240,7 @@ struct status cmd_select(int argc, char **argv)
     TRY(command_parse(&select_usage, select_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(output_check(arguments.out, arguments.force));
-    TRY(output_check(arguments.rest, arguments.force));
+    TRY(outputs_check(&arguments));
     struct select_options options = {
         .classes_name = arguments.classes,
         .keep_classes = arguments.keep_labels,

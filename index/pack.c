@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/crc32c.h"
 #include "base/file.h"
@@ -55,8 +56,9 @@ struct packer {
     const struct pack_options *options;
     struct pack_report *report;
     struct shard_reader *reader;
-    struct shard_writer *writer; /* NULL: in place */
-    struct source_item *kept;    /* in place: the items that go into the index */
+    struct file_writer *index_file; /* open from the start: keeps other processes away */
+    struct shard_writer *writer;    /* NULL: in place */
+    struct source_item *kept;       /* in place: the items that go into the index */
     size_t kept_count;
     struct window *windows;
     size_t window_count;
@@ -98,6 +100,7 @@ static void packer_done(struct packer *packer)
     progress_close(packer->progress);
     shard_reader_close(packer->reader);
     shard_writer_free(packer->writer);
+    file_writer_free(packer->index_file);
     pthread_mutex_destroy(&packer->lock);
     pthread_cond_destroy(&packer->turn_changed);
 }
@@ -354,14 +357,15 @@ static struct status provenance_make(const struct packer *packer, struct buffer 
 static struct status index_finish(struct packer *packer, const struct index_contents *contents,
                                   const char *path)
 {
-    CLEANUP(file_writer_free) struct file_writer *file = NULL;
-    TRY(index_prepare(contents, path, &file));
+    TRY(index_prepare(contents, path, packer->index_file));
+    if (packer->writer && !packer->options->force)
+        TRY(shard_writer_check(packer->writer));
     /* Never an old index over new shards: a kill between these steps leaves shards without an
      * index. */
     TRY(file_remove(path));
     if (packer->writer)
         TRY(shard_writer_publish(packer->writer));
-    return file_writer_publish(file);
+    return file_writer_publish(packer->index_file);
 }
 
 static struct status pack_finish(struct packer *packer, const char *path)
@@ -403,13 +407,33 @@ static struct status space_require(const struct packer *packer, const char *path
     return folder_require_space(folder, prediction.shard_bytes + prediction.index_bytes);
 }
 
-/* "some/set" of "some/set.idx". */
-static struct status prefix_of(const char *path, char **ret_prefix)
+struct status pack_prefix(const char *path, char **ret_prefix)
 {
     size_t length = strlen(path);
     if (length < 5 || strcmp(path + length - 4, ".idx") != 0 || path[length - 5] == '/')
         FAIL(STATUS_USAGE, "the index '%s' needs a name that ends in .idx", path);
     return string_format(ret_prefix, "%.*s", (int)length - 4, path);
+}
+
+/* A source may be an index whose shards have the names of those to be written. Were they replaced,
+ * a kill in the middle would lose images, and the source's index would fit nothing any more. */
+static struct status source_protect(const struct source *source, const char *prefix)
+{
+    for (size_t i = 0; i < source->shard_count; i++) {
+        struct stat shard, output;
+        CLEANUP(memory_free) char *path = NULL;
+        TRY(shard_path(prefix, 0, &path));
+        for (size_t number = 0; stat(path, &output) == 0; number++) {
+            if (stat(source->shards[i].path, &shard) == 0 && shard.st_dev == output.st_dev &&
+                shard.st_ino == output.st_ino)
+                FAIL(STATUS_USAGE,
+                     "'%s' holds images of the source and would be replaced; give another name",
+                     path);
+            memory_free(MOVE(path));
+            TRY(shard_path(prefix, number + 1, &path));
+        }
+    }
+    return OK;
 }
 
 struct status pack_run(const struct source *source, const char *path,
@@ -425,7 +449,10 @@ struct status pack_run(const struct source *source, const char *path,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .turn_changed = PTHREAD_COND_INITIALIZER,
     };
-    TRY(prefix_of(path, &prefix));
+    TRY(pack_prefix(path, &prefix));
+    TRY(file_writer_open(path, &packer.index_file));
+    if (!options->in_place)
+        TRY(source_protect(source, prefix));
     TRY(space_require(&packer, path));
     TRY(shard_reader_open(source->shards, source->shard_count, &packer.reader));
     if (options->in_place)
@@ -470,21 +497,46 @@ void pack_report_done(struct pack_report *report)
     *report = (struct pack_report){0};
 }
 
-static struct status same_records(const struct source *source, const struct index *index,
-                                  bool *ret_same)
+/* How many images the packing of an index skipped. */
+static struct status skipped_count(const struct index *index, uint64_t *ret_count)
 {
-    *ret_same = index_count(index) == source->item_count &&
+    CLEANUP(json_free) struct json *provenance = NULL;
+    const char *text = index_provenance(index);
+    TRY(json_parse(text, strlen(text), "provenance", &provenance));
+    *ret_count = json_length(json_get(provenance, "skipped"));
+    return OK;
+}
+
+/* Whether the index has the source's images one by one; those that it lacks have to be as many as
+ * were skipped when it was made. */
+static struct status same_records(const struct source *source, const struct index *index,
+                                  const struct pack_options *options, bool *ret_same)
+{
+    uint64_t skipped = 0, next = 0;
+    if (options->on_error == PACK_SKIP)
+        TRY(skipped_count(index, &skipped));
+    *ret_same = index_count(index) + skipped == source->item_count &&
                 class_table_hash(index_classes(index)) == class_table_hash(source->classes);
-    for (uint64_t i = 0; *ret_same && i < source->item_count; i++) {
-        const struct source_item *item = &source->items[i];
+    for (uint64_t i = 0; *ret_same && i < index_count(index); i++, next++) {
         struct record record;
         const char *name;
         TRY(index_record(index, i, &record));
         TRY(index_name(index, i, &name));
-        *ret_same = record.label == item->label && record.length == item->length &&
-                    strcmp(name, item->name) == 0;
+        while (next < source->item_count && (source->items[next].label != record.label ||
+                                             strcmp(source->items[next].name, name) != 0))
+            next++;
+        *ret_same = next < source->item_count && record.length == source->items[next].length &&
+                    (record.crc_known || !options->crc);
     }
     return OK;
+}
+
+static bool shard_is_complete(const struct source_shard *shard, const struct pack_options *options)
+{
+    struct stat info;
+    if ((shard->kind != SHARD_PACKED) != options->in_place || stat(shard->path, &info) != 0)
+        return false;
+    return shard->kind != SHARD_PACKED || (uint64_t)info.st_size == shard->size_bytes;
 }
 
 bool pack_is_done(const struct source *source, const char *path, const struct pack_options *options)
@@ -493,11 +545,9 @@ bool pack_is_done(const struct source *source, const char *path, const struct pa
     bool is_same = false;
     struct status status = index_open(path, &index);
     if (status.code == STATUS_DONE)
-        status = same_records(source, index, &is_same);
+        status = same_records(source, index, options, &is_same);
     status_ignore(status);
-    for (size_t i = 0; is_same && i < index_shard_count(index); i++) {
-        const struct source_shard *shard = index_shard(index, i);
-        is_same = (shard->kind != SHARD_PACKED) == options->in_place && path_exists(shard->path);
-    }
+    for (size_t i = 0; is_same && i < index_shard_count(index); i++)
+        is_same = shard_is_complete(index_shard(index, i), options);
     return is_same;
 }

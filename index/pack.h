@@ -23,6 +23,7 @@ struct pack_options {
     bool in_place; /* the source's own files are the shards: nothing is copied */
     bool crc;      /* in place: read all images for their CRCs and sizes, else nothing is read */
     bool decode;   /* decode each image in full, to find those that only look right */
+    bool force;    /* shards without an index, of another content, are replaced */
     enum pack_on_error on_error;
     uint64_t shard_bytes; /* of records in a shard; at least one record */
     unsigned threads;
@@ -53,17 +54,21 @@ struct pack_report {
 void pack_report_done(struct pack_report *report);
 CLEANUP_VALUE(pack_report_done, struct pack_report)
 
+/* "some/set" of "some/set.idx", on the heap. Other endings fail with STATUS_USAGE. */
+struct status pack_prefix(const char *path, char **ret_prefix);
+
 /* Writes the index `path` (ending in ".idx") of a finished source and, unless in place, its shards
  * PATH-00000.shard … (without the ".idx") beside it. The bytes do not depend on the number of
  * threads. All appear when they are complete and synced, the index last; an index that was there is
  * removed first. Fails with STATUS_NO_SPACE before writing when the disk has too little, with
- * STATUS_STOPPED on request; nothing is left behind then. Fill the report with zeros before. */
+ * STATUS_STOPPED on request, and when the source's own shards would be replaced; nothing is left
+ * behind then. Fill the report with zeros before. */
 struct status pack_run(const struct source *source, const char *path,
                        const struct pack_options *options, struct pack_report *report);
 
-/* Whether `path` already is the index that packing this source in this way (in place or not) would
- * make: the same classes, names and lengths, and packed shards that are there. An index that cannot
- * be read is not. */
+/* Whether `path` already is the index that packing this source in this way (in place or not, with
+ * CRCs or not) would make: the same classes, names and lengths but for images that were skipped,
+ * and packed shards that are there in full. An index that cannot be read is not. */
 bool pack_is_done(const struct source *source, const char *path,
                   const struct pack_options *options);
 

@@ -152,7 +152,9 @@ static struct status shard_end(struct shard_writer *writer)
     TRY(shard_writer_flush(writer));
     TRY(trailer_write(writer, file));
     writer->shards[writer->shard_count - 1].size_bytes = file_writer_position(file);
-    return file_writer_prepare(file);
+    TRY(file_writer_prepare(file));
+    file_writer_park(file);
+    return OK;
 }
 
 struct status shard_writer_add(struct shard_writer *writer, const struct source_item *item,
@@ -195,17 +197,46 @@ struct status shard_writer_finish(struct shard_writer *writer)
     return writer->shard_count > 0 ? shard_end(writer) : OK;
 }
 
+static struct status fail_occupied(const char *path)
+{
+    FAIL(STATUS_FAILED,
+         "'%s' exists and holds other images; give --force to replace it, or another name", path);
+}
+
+struct status shard_writer_check(const struct shard_writer *writer)
+{
+    CLEANUP(memory_free) char *next_path = NULL;
+    for (size_t i = 0; i < writer->shard_count; i++) {
+        bool is_same;
+        if (!path_exists(writer->shards[i].path))
+            continue;
+        TRY(file_writer_matches(writer->files[i], &is_same));
+        if (!is_same)
+            return fail_occupied(writer->shards[i].path);
+    }
+    TRY(shard_path(writer->prefix, writer->shard_count, &next_path));
+    return path_exists(next_path) ? fail_occupied(next_path) : OK;
+}
+
+/* Removes shard `number` of an earlier set, and what was left of one that was never finished. */
+static struct status shard_remove(const struct shard_writer *writer, size_t number, bool *ret_was)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    size_t leftovers;
+    TRY(shard_path(writer->prefix, number, &path));
+    TRY(file_writer_sweep(path, &leftovers));
+    *ret_was = leftovers > 0 || path_exists(path);
+    return file_remove(path);
+}
+
 struct status shard_writer_publish(struct shard_writer *writer)
 {
+    bool was_there = true;
     for (size_t i = 0; i < writer->shard_count; i++)
         TRY(file_writer_publish(writer->files[i]));
-    for (size_t i = writer->shard_count;; i++) {
-        CLEANUP(memory_free) char *path = NULL;
-        TRY(shard_path(writer->prefix, i, &path));
-        if (!path_exists(path))
-            return OK;
-        TRY(file_remove(path));
-    }
+    for (size_t i = writer->shard_count; was_there; i++)
+        TRY(shard_remove(writer, i, &was_there));
+    return OK;
 }
 
 const struct source_shard *shard_writer_shards(const struct shard_writer *writer, size_t *ret_count)

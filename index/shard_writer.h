@@ -14,7 +14,8 @@
 
 struct shard_writer;
 
-/* Shards will be called PREFIX-00000.shard and so on. `classes` is borrowed. */
+/* Shards will be called PREFIX-00000.shard and so on. `classes` is borrowed. The caller keeps other
+ * processes away by a file writer of its own (that of the index). */
 struct status shard_writer_open(const char *prefix, const struct class_table *classes,
                                 uint64_t shard_bytes, struct shard_writer **ret_writer);
 /* Removes what was not published. */
@@ -30,6 +31,8 @@ struct status shard_writer_flush(struct shard_writer *writer);
 
 /* Ends the last shard. All shards are synced and wait for their names. */
 struct status shard_writer_finish(struct shard_writer *writer);
+/* Fails when a shard of another content stands under one of the names, or under the next one. */
+struct status shard_writer_check(const struct shard_writer *writer);
 /* Gives all shards their names, and removes shards of these names with higher numbers (of an
  * earlier, longer set). */
 struct status shard_writer_publish(struct shard_writer *writer);

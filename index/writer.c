@@ -272,19 +272,8 @@ static struct status shards_relate(const struct index_contents *contents, const 
     return OK;
 }
 
-static struct status encode_prepare(const struct index_contents *contents, const char *path,
-                                    struct file_writer **ret_writer)
-{
-    CLEANUP(file_writer_free) struct file_writer *writer = NULL;
-    TRY(file_writer_open(path, &writer));
-    TRY(index_encode(contents, writer));
-    TRY(file_writer_prepare(writer));
-    *ret_writer = MOVE(writer);
-    return OK;
-}
-
 struct status index_prepare(const struct index_contents *contents, const char *path,
-                            struct file_writer **ret_writer)
+                            struct file_writer *writer)
 {
     CLEANUP(memory_free) char *folder = NULL;
     CLEANUP(memory_free) struct source_shard *shards = NULL;
@@ -294,10 +283,11 @@ struct status index_prepare(const struct index_contents *contents, const char *p
     related.shards = shards;
     struct status status = shards_relate(contents, folder, shards);
     if (status.code == STATUS_DONE)
-        status = encode_prepare(&related, path, ret_writer);
+        status = index_encode(&related, writer);
     for (size_t i = 0; i < contents->shard_count; i++)
         memory_free(shards[i].path);
-    return status;
+    TRY(status);
+    return file_writer_prepare(writer);
 }
 
 struct status index_write(const struct source *source, const char *provenance, const char *path)
@@ -311,7 +301,8 @@ struct status index_write(const struct source *source, const char *provenance, c
         .item_count = source->item_count,
         .provenance = provenance,
     };
-    TRY(index_prepare(&contents, path, &writer));
+    TRY(file_writer_open(path, &writer));
+    TRY(index_prepare(&contents, path, writer));
     return file_writer_publish(writer);
 }
 

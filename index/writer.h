@@ -26,11 +26,12 @@ struct index_contents {
  * paths are stored as they are. Nothing is committed. */
 struct status index_encode(const struct index_contents *contents, struct file_writer *writer);
 
-/* Writes an index that will be called `path`. The shards' paths are taken as they can be opened
- * from here; those below the index's folder are stored relative to it, others absolute. The file is
- * synced but has no name yet: publish it with file_writer_publish (the caller owns *ret_writer). */
+/* Writes an index that will be called `path` through a writer that was opened for it. The shards'
+ * paths are taken as they can be opened from here; those below the index's folder are stored
+ * relative to it, others absolute. The file is synced but has no name yet: publish it with
+ * file_writer_publish. */
 struct status index_prepare(const struct index_contents *contents, const char *path,
-                            struct file_writer **ret_writer);
+                            struct file_writer *writer);
 
 /* Writes a finished source as an index called `path`. */
 struct status index_write(const struct source *source, const char *provenance, const char *path);

@@ -226,6 +226,9 @@ static void bad_images_follow_the_policy(void **state)
     CLEANUP(index_close) struct index *index = NULL;
     assert_ok(index_open(test_path("bad.idx"), &index));
     assert_non_null(strstr(index_provenance(index), "\"c/empty.JPEG\""));
+    assert_true(pack_is_done(source, test_path("bad.idx"), &options));
+    options.on_error = PACK_FAIL;
+    assert_false(pack_is_done(source, test_path("bad.idx"), &options));
 
     /* What only probing finds: the cut image has a good header. */
     CLEANUP(pack_report_done) struct pack_report kept = {0};
@@ -284,9 +287,36 @@ static void a_shorter_set_removes_the_shards_of_a_longer_one(void **state)
     assert_ok(folder_create(test_path("sets")));
     pack(source, test_path("sets/x.idx"), &small_shards);
     assert_true(files_in(test_path("sets")) > 3);
-    const struct pack_options options = {.shard_bytes = PACK_SHARD_BYTES, .threads = 1};
+    const struct pack_options options = {.shard_bytes = PACK_SHARD_BYTES,
+                                         .threads = 1,
+                                         .force = true};
+    assert_ok(file_write_plain(test_path("sets/.x-00001.shard.tmp.1"), "left by a kill", 14));
+    assert_ok(file_write_plain(test_path("sets/.x.idx.tmp.1"), "left by a kill", 14));
     pack(source, test_path("sets/x.idx"), &options);
     assert_int_equal(files_in(test_path("sets")), 2);
+    assert_no_temporary_files(test_path("sets"));
+}
+
+/* A lost index leaves shards that it can be made from again; they are no free place. */
+static void shards_without_an_index_are_kept(void **state)
+{
+    (void)state;
+    CLEANUP(source_free) struct source *source = open_folder(make_folder("lost"));
+    CLEANUP(pack_report_done) struct pack_report report = {0};
+    assert_ok(folder_create(test_path("orphans")));
+    const char *path = test_path("orphans/x.idx");
+    pack(source, path, &small_shards);
+    CLEANUP(source_free) struct source *itself = open_index(path);
+    const struct pack_options forced = {.shard_bytes = 16384, .threads = 1, .force = true};
+    assert_fails(pack_run(itself, path, &forced, &report), STATUS_USAGE, "images of the source");
+    assert_ok(file_remove(path));
+    const struct pack_options larger = {.shard_bytes = PACK_SHARD_BYTES, .threads = 1};
+    assert_fails(pack_run(source, path, &larger, &report), STATUS_FAILED, "holds other images");
+    assert_false(path_exists(path));
+    pack(source, path, &small_shards);
+    assert_true(pack_is_done(source, path, &small_shards));
+    assert_int_equal(truncate(test_path("orphans/x-00001.shard"), 100), 0);
+    assert_false(pack_is_done(source, path, &small_shards));
 }
 
 static void names_of_indexes_are_checked(void **state)
@@ -311,6 +341,7 @@ int main(void)
         cmocka_unit_test(bad_images_follow_the_policy),
         cmocka_unit_test(nothing_stays_behind_after_a_failure),
         cmocka_unit_test(a_shorter_set_removes_the_shards_of_a_longer_one),
+        cmocka_unit_test(shards_without_an_index_are_kept),
         cmocka_unit_test(names_of_indexes_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,8 @@ done
 # Again: nothing to do; something else: refused, unless forced.
 headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --shard-size 100k
 expect_stderr 'complete already'
+headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --shard-size 100k --json
+expect_stdout '"written": false, "images": 300'
 rm "$work/folder/val/cat/"*7.jpg
 headrace pack "$work/folder/val" -o "$work/tar.idx"
 expect_error 1 'exists and is not what packing this would make'
@@ -31,7 +33,10 @@ refute_file "$work/tar-00001.shard"
 headrace_ok pack "$archive" --in-place --prefix train -o "$work/place.idx" --json
 expect_stdout '"images": ?7000'
 refute_file "$work/place-00000.shard"
-headrace_ok pack "$archive" --in-place --crc --prefix val -o "$work/place-crc.idx"
+headrace_ok pack "$archive" --in-place --prefix val -o "$work/place-crc.idx"
+headrace pack "$archive" --in-place --crc --prefix val -o "$work/place-crc.idx"
+expect_error 1 'not what packing this would make'
+headrace_ok pack "$archive" --in-place --crc --prefix val -o "$work/place-crc.idx" --force
 headrace_ok pack "$work/place-crc.idx" -o "$work/from-place.idx"
 expect_stdout '1500 images in 10 classes'
 
@@ -54,6 +59,8 @@ headrace pack "$work/part.tar" -o "$work/dry"
 expect_error 2 'ends in \.idx'
 headrace pack "$work/part.tar" -o "$work/dry.idx" --crc
 expect_error 2 'goes with --in-place'
+headrace pack "$work/part.tar" -o "$work/none/dry.idx"
+expect_error 1 "there is no folder '.*/none'"
 headrace pack "$archive" -o "$work/dry.idx"
 expect_error 2 'choose one with --prefix: '
 headrace pack "$work/none" -o "$work/dry.idx"
@@ -69,5 +76,17 @@ expect_error 1 'cat/bad\.jpg: .*--on-error skip'
 refute_file "$work/bad.idx"
 headrace_ok pack "$work/folder/train" -o "$work/bad.idx" --on-error skip
 expect_stderr 'warning: left out cat/bad\.jpg'
+headrace_ok pack "$work/folder/train" -o "$work/bad.idx" --on-error skip
+expect_stderr 'complete already'
 headrace_ok pack "$work/folder/train" -o "$work/kept.idx" --on-error keep --json
 expect_stdout '"record": ?"cat/bad\.jpg"'
+
+# A kill leaves nothing that the next run does not clear away; a file size limit is an error.
+mkdir "$work/killed"
+HEADRACE_FAULT=kill:4 headrace pack "$work/part.tar" -o "$work/killed/tar.idx" --shard-size 100k
+expect_status 137
+headrace_ok pack "$work/part.tar" -o "$work/killed/tar.idx" --shard-size 300k
+[ "$(find "$work/killed" -type f | wc -l)" -eq 2 ] || fail "expected one shard and its index"
+run bash -c 'ulimit -f 100; exec "$@"' bash "$HEADRACE_BIN" pack "$archive" --prefix train -o "$work/limit.idx"
+expect_error 1 'File too large'
+refute_file "$work/limit.idx"

@@ -44,6 +44,11 @@ expect_stdout 'tune\.idx: 135 images'
 headrace_ok select "$work/fit.idx" "$work/tune.idx" -o "$work/both.idx"
 "$HEADRACE_BIN" ls "$work/both.idx" --json >"$work/after"
 expect_same "$work/before" "$work/after"
+headrace_ok select "$work/val.idx" --split 0.7 --seed 1 -o "$work/fit.idx" --rest "$work/tune.idx"
+headrace select "$work/val.idx" --split 0.7 --seed 2 -o "$work/fit.idx" --rest "$work/tune.idx"
+expect_error 1 'exists and is another index'
+headrace select "$work/val.idx" --every 2 -o "$work/two.idx" --rest "$work/two.idx"
+expect_error 2 'two names'
 headrace select "$work/fit.idx" "$work/val.idx" -o "$work/twice.idx"
 expect_error 1 'two images named'
 printf 'dog\r\n' >"$work/classes.txt"
