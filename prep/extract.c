@@ -139,11 +139,35 @@ static struct status flat_finish(struct flat_job *flat)
     return OK;
 }
 
+/* The class folders of another set have the same names, and would be mixed with. The first image
+ * whose name tells its set speaks for all. */
+static struct status check_class_folder(const struct extract_job *job, const char *class_name,
+                                        bool *is_known)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    TRY(path_join(job->options->dest, class_name, &path));
+    TRY(folder_list_read(path, &list));
+    for (size_t i = 0; i < list.count && !*is_known; i++) {
+        enum image_set set = image_name_parse(list.entries[i].name).set;
+        bool is_train = set == IMAGE_SET_TRAIN;
+        *is_known = is_train || set == IMAGE_SET_VAL;
+        if (*is_known && is_train != (job->layout == LAYOUT_TRAIN))
+            FAIL(STATUS_FAILED,
+                 "'%s' has %s images (%s/%s, …), which those of %s would be mixed with: choose "
+                 "another folder",
+                 job->options->dest, is_train ? "training" : "validation", class_name,
+                 list.entries[i].name, job->file->path);
+    }
+    return OK;
+}
+
 /* What one kind of run leaves, the other would mix itself into. */
 static struct status check_dest(const struct extract_job *job)
 {
     CLEANUP(folder_list_done) struct folder_list list = {0};
     const char *dest = job->options->dest;
+    bool is_known = false;
     TRY(folder_list_read(dest, &list));
     for (size_t i = 0; i < list.count; i++) {
         const struct folder_entry *entry = &list.entries[i];
@@ -154,7 +178,10 @@ static struct status check_dest(const struct extract_job *job)
                 "choose another folder%s",
                 dest, entry->name, job->file->path,
                 job->layout == LAYOUT_VAL ? ", or give --devkit" : "");
-        if (!job->is_flat && entry->is_file && source_is_image_name(entry->name))
+        if (!job->is_flat && !is_known && entry->is_folder && is_wnid(entry->name))
+            TRY(check_class_folder(job, entry->name, &is_known));
+        if (!job->is_flat && job->layout == LAYOUT_VAL && entry->is_file &&
+            source_is_image_name(entry->name))
             FAIL(
                 STATUS_FAILED,
                 "'%s' has images outside class folders (%s, …); sort them first: headrace organize "
@@ -170,7 +197,6 @@ static struct status extract_flat(struct extract_job *job)
     CLEANUP(archive_reader_close) struct archive_reader *reader = NULL;
     const struct devkit *devkit = job->options->devkit;
     CLEANUP(folder_list_done) struct folder_list present = {0};
-    TRY(check_dest(job));
     TRY(folder_list_read(job->options->dest, &present));
     if (present.count == 0)
         TRY(stage_check_space(job->stage, job->file->size_bytes,
@@ -193,9 +219,11 @@ static struct status extract_by_layout(struct extract_job *job)
     const char *path = job->file->path;
     switch (job->layout) {
     case LAYOUT_TRAIN:
+        TRY(check_dest(job));
         return extract_train(job);
     case LAYOUT_VAL:
     case LAYOUT_TEST:
+        TRY(check_dest(job));
         return extract_flat(job);
     case LAYOUT_DEVKIT:
         FAIL(STATUS_USAGE, "%s is a devkit; it needs no unpacking: give it with --devkit", path);

@@ -41,6 +41,11 @@ static struct status check_no_images(const struct organize_plan *plan, const str
              "%s has numeric folders (%s, …), expected WNIDs such as n01440764; if the numbers are "
              "ILSVRC2012_IDs, meta.mat says which WNID each stands for: rename the folders",
              plan->val_dir, first_number);
+    CLEANUP(memory_free) char *val = NULL;
+    TRY(path_join(plan->val_dir, "val", &val));
+    if (path_is_folder(val))
+        FAIL(STATUS_NOT_FOUND, "%s has no images, but a folder val: headrace organize %s",
+             plan->val_dir, val);
     FAIL(STATUS_NOT_FOUND, "%s has no images: expected ILSVRC2012_val_00000001.JPEG and so on",
          plan->val_dir);
 }
@@ -59,6 +64,10 @@ static struct status mark_sorted(const struct organize_plan *plan, const struct 
         TRY(folder_list_read(path, &images));
         for (size_t k = 0; k < images.count; k++) {
             struct image_name name = image_name_parse(images.entries[k].name);
+            if (name.set == IMAGE_SET_TRAIN)
+                FAIL(STATUS_FAILED,
+                     "%s has training images (%s/%s, …), expected validation images only",
+                     plan->val_dir, entry->name, images.entries[k].name);
             if (name.set == IMAGE_SET_VAL && name.number <= devkit_val_count(devkit))
                 is_seen[name.number] = true;
         }

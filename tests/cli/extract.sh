@@ -17,6 +17,16 @@ headrace_ok extract "$val" "$work/val" --devkit "$devkit" --quiet
 refute_stdout .
 refute_stderr .
 
+headrace extract "$HEADRACE_DATA/ILSVRC2012_img_train.tar" "$work/val"
+expect_error 1 "val' has validation images \(n01440764/ILSVRC2012_val_.*choose another folder"
+mkdir -p "$work/train/n01440764"
+touch "$work/train/n01440764/n01440764_1.JPEG"
+headrace extract "$val" "$work/train" --devkit "$devkit"
+expect_error 1 "train' has training images"
+headrace organize "$work/train" --devkit "$devkit"
+expect_error 1 'has training images'
+headrace organize "$work" --devkit "$devkit"
+expect_error 1 'but a folder val: headrace organize .*/val'
 headrace extract "$val" "$work/val"
 expect_error 1 'has class folders already'
 headrace extract "$val"
