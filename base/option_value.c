@@ -42,7 +42,7 @@ static struct status describe_range(const struct option *row, struct buffer *tex
 {
     if (row->min == 0 && row->max == 0)
         return OK;
-    if (isinf(row->max))
+    if (row->max >= 1e15) /* a ceiling that nobody meets */
         return buffer_append_text(text, " of at least %.15g", row->min);
     if (isinf(row->min))
         return buffer_append_text(text, " of at most %.15g", row->max);

@@ -233,8 +233,10 @@ static void print_last_line(const struct progress *progress, const struct progre
 
     struct line line = {0}, counts = {0};
     line_add_counts(&counts, progress, &whole);
-    line_add(&line, "headrace: %s: %s in %s", progress->what,
-             counts.length ? counts.text : "nothing to do", format_seconds(seconds, text));
+    if (counts.length == 0)
+        return; /* it ended before it began: what follows says why */
+    line_add(&line, "headrace: %s: %s in %s", progress->what, counts.text,
+             format_seconds(seconds, text));
     line_add_rates(&line, progress, &whole);
     console_print_line(line.text);
 }

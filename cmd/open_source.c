@@ -97,10 +97,13 @@ static struct status index_file_open(const char *path, struct source **ret_sourc
 
 struct status source_open_any(const struct source_request *request, struct source **ret_source)
 {
-    if (path_is_folder(request->path))
+    bool is_folder = path_is_folder(request->path), is_index = false;
+    if (!is_folder)
+        TRY(index_recognise(request->path, &is_index));
+    if (request->prefix && (is_folder || is_index))
+        return archive_fail_prefix(request->path, is_folder ? "a folder" : "an index");
+    if (is_folder)
         return folder_open(request, ret_source);
-    bool is_index;
-    TRY(index_recognise(request->path, &is_index));
     if (is_index)
         return index_file_open(request->path, ret_source);
     return archive_open(request, ret_source);

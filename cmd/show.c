@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/permutation.h"
+#include "base/stop.h"
 #include "cmd/command.h"
 #include "image/decode.h"
 #include "image/sheet.h"
@@ -106,6 +107,7 @@ static struct status sheet_fill(struct index *index, const struct show_arguments
     TRY(decoder_open(&decoder));
     struct permutation order = permutation_make(count, (uint64_t)arguments->seed, 0);
     for (uint64_t i = 0; i < count; i++) {
+        TRY(stop_check());
         if (permutation_position(&order, i) < (uint64_t)arguments->count)
             TRY(record_show(index, records[i], decoder, sheet));
     }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "index/check.h"
+#include "prep/archive_source.h"
 
 static struct status fill_set(struct verify_set *set, const struct index *index,
                               const struct verify_options *options,
@@ -35,6 +36,8 @@ struct status verify_index(const struct verify_options *options, struct verify_r
     CLEANUP(verify_report_free) struct verify_report *report = NULL;
     if (options->md5)
         FAIL(STATUS_USAGE, "--md5 recognises published archives; %s is an index", options->path);
+    if (options->prefix)
+        return archive_fail_prefix(options->path, "an index");
     TRY(index_open(options->path, &index));
     TRY(index_check(index,
                     &(struct check_options){.read = true,

@@ -223,6 +223,11 @@ struct status tar_source_open(const struct archive_file *file, const char *prefi
 
 /* --- Any of them --- */
 
+struct status archive_fail_prefix(const char *path, const char *what)
+{
+    FAIL(STATUS_USAGE, "--prefix is for archives of class folders; %s is %s", path, what);
+}
+
 struct status archive_source_open(const char *path, const struct devkit *devkit, const char *prefix,
                                   unsigned threads, struct source **ret_source)
 {
@@ -232,8 +237,10 @@ struct status archive_source_open(const char *path, const struct devkit *devkit,
     TRY(archive_file_open(path, &file));
     TRY(archive_file_check_ranges(file));
     TRY(archive_layout_find(file, &layout));
-    if (prefix)
+    if (prefix && layout == LAYOUT_UNKNOWN)
         layout = LAYOUT_CLASS_FOLDERS;
+    if (prefix && layout != LAYOUT_CLASS_FOLDERS)
+        return archive_fail_prefix(path, archive_layout_name(layout));
     switch (layout) {
     case LAYOUT_TRAIN:
         return train_source_open(file, classes, threads, ret_source);

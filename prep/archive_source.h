@@ -25,7 +25,11 @@ struct status val_source_open(const struct archive_file *file, const struct devk
 struct status tar_source_open(const struct archive_file *file, const char *prefix,
                               const struct class_table *classes, struct source **ret_source);
 
-/* Whichever of these the archive is. `devkit` may be NULL unless it is a validation archive. */
+/* Fails: a prefix was given for something else, `what`. */
+struct status archive_fail_prefix(const char *path, const char *what);
+
+/* Whichever of these the archive is. A prefix fails where it is not an archive of class folders.
+ * `devkit` may be NULL unless it is a validation archive. */
 struct status archive_source_open(const char *path, const struct devkit *devkit, const char *prefix,
                                   unsigned threads, struct source **ret_source);
 

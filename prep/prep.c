@@ -128,6 +128,8 @@ static struct status fail_missing(const char *src, const struct prep_inputs *inp
 
 static struct status find_inputs(const char *src, struct prep_inputs *inputs)
 {
+    if (!path_exists(src))
+        FAIL(STATUS_NOT_FOUND, "%s does not exist; prep looks for the archives in a folder", src);
     if (!path_is_folder(src))
         FAIL(STATUS_USAGE,
              "%s is not a folder; prep looks for the archives in a folder, headrace "

@@ -76,6 +76,11 @@ static const struct {
     {"PAR1", 0, 4, "a Parquet file"},
     {"\xff\xd8\xff", 0, 3, "a JPEG image"},
     {"\x89PNG", 0, 4, "a PNG image"},
+    {"GIF8", 0, 4, "a GIF image"},
+    {"WEBP", 8, 4, "a WebP image"},
+    {"BM", 0, 2, "a BMP image"},
+    {"II*\0", 0, 4, "a TIFF image"},
+    {"MM\0*", 0, 4, "a TIFF image"},
     {"%PDF", 0, 4, "a PDF document"},
     {"d8:announce", 0, 11, "a torrent file: it describes a download, it is not one"},
     {"version https://git-lfs", 0, 23,
@@ -88,7 +93,7 @@ enum sniff_kind sniff(const void *bytes, size_t length, const char **ret_descrip
     const char *ignored;
     if (!ret_description)
         ret_description = &ignored;
-    *ret_description = "no archive of a known kind";
+    *ret_description = "data of no known kind";
 
     if (length >= TAR_BLOCK_BYTES &&
         (has_tar_checksum(head) || is_all_zero(head, TAR_BLOCK_BYTES))) {

@@ -205,6 +205,8 @@ static struct status open_archive(struct verify_set *set, const struct verify_op
     if (layout == LAYOUT_DEVKIT)
         return verify_devkit(set);
     TRY(archive_file_check_ranges(file));
+    if (options->prefix && layout != LAYOUT_CLASS_FOLDERS)
+        return archive_fail_prefix(set->path, archive_layout_name(layout));
     switch (layout) {
     case LAYOUT_TRAIN:
         set->set = IMAGE_SET_TRAIN;
@@ -287,6 +289,25 @@ static struct status verify_set(struct verify_set *set, const struct verify_opti
 
 /* --- Paths --- */
 
+/* What a folder without images has instead, and which command that is for. */
+static struct status advise_folder(const char *path, struct status status)
+{
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    if (status.code != STATUS_NOT_FOUND || !path_is_folder(path))
+        return status;
+    status_ignore(folder_list_read(path, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        const char *name = list.entries[i].name, *dot = strrchr(name, '.');
+        bool is_index = dot && strcmp(dot, ".idx") == 0;
+        if (!is_index && !(dot && strcmp(dot, ".tar") == 0))
+            continue;
+        status_clear(&status);
+        FAIL(STATUS_NOT_FOUND, "%s holds no images but %s %s; name that: headrace verify %s/%s",
+             path, is_index ? "an index," : "archives:", name, path, name);
+    }
+    return status;
+}
+
 /* A folder that holds train/ or val/ stands for both of them. */
 static struct status find_sets(const char *path, struct verify_report **ret_report)
 {
@@ -311,6 +332,8 @@ struct status verify(const struct verify_options *options, struct verify_report 
     CLEANUP(class_table_free) struct class_table *classes_beside = NULL;
     if (!path_exists(options->path))
         FAIL(STATUS_NOT_FOUND, "%s does not exist", options->path);
+    if (options->prefix && path_is_folder(options->path))
+        return archive_fail_prefix(options->path, "a folder");
     if (options->md5 && path_is_folder(options->path))
         FAIL(STATUS_USAGE, "--md5 recognises published archives; %s is a folder", options->path);
     TRY(find_sets(options->path, &report));
@@ -318,7 +341,8 @@ struct status verify(const struct verify_options *options, struct verify_report 
         FAIL(STATUS_USAGE, "--expect is for one set; verify %s and %s one after the other",
              report->sets[0].path, report->sets[1].path);
     for (size_t i = 0; i < report->set_count; i++)
-        TRY(verify_set(&report->sets[i], options, &classes_beside));
+        TRY(advise_folder(report->sets[i].path,
+                          verify_set(&report->sets[i], options, &classes_beside)));
     *ret_report = MOVE(report);
     return OK;
 }

@@ -255,7 +255,9 @@ static void test_other_files(void **state)
         {"PK\3\4......", 10, "a zip file"},
         {"\x89HDF\r\n\x1a\n", 8, "an HDF5 file"},
         {"BZh9....", 8, "a bzip2 file"},
-        {"hello", 5, "no archive of a known kind"},
+        {"hello", 5, "data of no known kind"},
+        {"GIF89a..", 8, "a GIF image"},
+        {"RIFF....WEBPVP8 ", 16, "a WebP image"},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         struct buffer bytes = {.data = (uint8_t *)cases[i].bytes, .length = cases[i].length};

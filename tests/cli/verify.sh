@@ -29,7 +29,8 @@ expect_stdout 'missing class \(275\):'
 headrace_ok verify "$work/val" --expect 725/1300 --quiet
 refute_stderr .
 headrace verify "$work/val" --expect 725/1301
-expect_error 3 '1 finding'
+expect_error 3 '1 finding$'
+expect_stdout '^    1300 images, expected are 1301$'
 headrace verify "$work/val" --expect lots
 expect_error 2 'expected CLASSES/IMAGES'
 
@@ -55,3 +56,17 @@ expect_stdout 'record \(1\):'
 expect_stdout 'their CRC is'
 headrace verify "$work/val.idx" --md5
 expect_error 2 'is an index'
+
+# What has no images of its own, and what a flag is not for.
+headrace verify "$HEADRACE_DATA"
+expect_error 1 'holds no images but archives: .*headrace verify '
+mkdir "$work/indexes"
+mv "$work"/val.idx "$work/indexes/"
+headrace verify "$work/indexes"
+expect_error 1 'an index, val.idx; name that: headrace verify .*/indexes/val.idx'
+for path in "$work/val" "$work/indexes/val.idx" "$val"; do
+    headrace verify "$path" --prefix val
+    expect_error 2 'prefix is for archives of class folders'
+    headrace pack "$path" --prefix val -o "$work/prefixed.idx"
+    expect_error 2 'prefix is for archives of class folders'
+done
