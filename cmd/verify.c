@@ -1,18 +1,22 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "base/number.h"
 #include "base/path.h"
 #include "base/progress.h"
 #include "cmd/command.h"
 #include "cmd/verify_index.h"
 #include "index/index.h"
+#include "prep/repair.h"
 
 struct verify_arguments {
     const char *devkit, *expect, *prefix;
     int64_t jobs;
-    bool subset, decode, md5, json, quiet;
+    const char *repair;
+    bool subset, decode, duplicates, md5, json, quiet;
 };
 #define FIELD(name) offsetof(struct verify_arguments, name)
 
@@ -24,7 +28,12 @@ static const struct option options[] = {
     {"expect", 0, OPT_STRING, FIELD(expect), .value = "CLASSES/IMAGES",
      .help = "the numbers that there have to be, instead of the published ones"},
     {"decode", 0, OPT_FLAG, FIELD(decode),
-     .help = "decodes every image, not only looks at its first bytes"},
+     .help = "decodes every image, not only those whose first and last bytes are odd"},
+    {"duplicates", 0, OPT_FLAG, FIELD(duplicates),
+     .help = "finds images that have the same bytes under two names"},
+    {"repair", 0, OPT_STRING, FIELD(repair), .value = "ARCHIVE",
+     .help = "of a folder: extracts from ARCHIVE what is missing, damaged or of another size, and "
+             "verifies again"},
     {"md5", 0, OPT_FLAG, FIELD(md5),
      .help = "of an archive: compares its MD5 with the published ones"},
     {"prefix", 0, OPT_STRING, FIELD(prefix), .value = "FOLDER",
@@ -48,13 +57,17 @@ static const struct option_usage usage = {
         "Folders and archives are compared with what is published: looked for are missing, "
         "unexpected "
         "and empty classes, wrong numbers of images, missing, misplaced and double images, strays, "
-        "empty files and files that are no images. Of an index the sections, the shards and the "
+        "empty, truncated and unreadable files and files that are no images. The 23 images of "
+        "ILSVRC2012 that are published as PNG or CMYK are known. Of an index the sections, the "
+        "shards and the "
         "CRC of "
-        "each record are checked. Nothing is changed.",
+        "each record are checked. Nothing is changed, except by --repair, which adds and replaces "
+        "images and removes none.",
     .example =
         "headrace verify imagenet\n"
         "headrace verify ILSVRC2012_img_val.tar --devkit ILSVRC2012_devkit_t12.tar.gz --md5\n"
         "headrace verify tiny/train --expect 10/500 --decode\n"
+        "headrace verify imagenet/train --repair ILSVRC2012_img_train.tar\n"
         "headrace verify imagenet.idx",
 };
 
@@ -84,6 +97,22 @@ static struct status verify_any(const struct verify_options *verify_options,
     return is_index ? verify_index(verify_options, ret_report) : verify(verify_options, ret_report);
 }
 
+/* Repairs, and replaces the report by one of what is there now. */
+static struct status repair_and_verify(const struct verify_options *verify_options,
+                                       const char *archive, struct verify_report **report)
+{
+    struct repair_result result;
+    char bytes[16];
+    TRY(repair(*report, verify_options, archive, &result));
+    if (result.images)
+        log_note("%" PRIu64 " images (%s) were extracted from %s", result.images,
+                 format_bytes(result.bytes, bytes), archive);
+    else
+        log_note("nothing in %s had to be extracted", archive);
+    verify_report_free(MOVE(*report));
+    return verify(verify_options, report);
+}
+
 static struct status print_report(const struct verify_report *report, bool as_json)
 {
     CLEANUP(buffer_done) struct buffer text = {0};
@@ -110,13 +139,19 @@ struct status cmd_verify(int argc, char **argv)
                                             .prefix = arguments.prefix,
                                             .is_subset = arguments.subset,
                                             .decode = arguments.decode,
+                                            .duplicates = arguments.duplicates,
                                             .md5 = arguments.md5,
                                             .threads = command_threads(arguments.jobs)};
     TRY(parse_expect(arguments.expect, &verify_options));
     if (arguments.devkit)
         TRY(devkit_open(arguments.devkit, &devkit));
     verify_options.devkit = devkit;
+    if (arguments.repair && !path_is_folder(verify_options.path))
+        FAIL(STATUS_USAGE, "--repair is for folders of class folders; %s is not a folder",
+             verify_options.path);
     TRY(verify_any(&verify_options, &report));
+    if (arguments.repair)
+        TRY(repair_and_verify(&verify_options, arguments.repair, &report));
     TRY(print_report(report, arguments.json));
     return verify_report_status(report);
 }

@@ -38,6 +38,9 @@ struct status verify_index(const struct verify_options *options, struct verify_r
         FAIL(STATUS_USAGE, "--md5 recognises published archives; %s is an index", options->path);
     if (options->prefix)
         return archive_fail_prefix(options->path, "an index");
+    if (options->duplicates)
+        FAIL(STATUS_USAGE, "--duplicates is for folders and archives; %s is an index",
+             options->path);
     TRY(index_open(options->path, &index));
     TRY(index_check(index,
                     &(struct check_options){.read = true,

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/bytes.h"
+#include "base/crc32c.h"
 #include "base/file.h"
 #include "prep/archive.h"
 #include "prep/image_name.h"
@@ -314,6 +315,31 @@ uint32_t devkit_val_label(const struct devkit *devkit, size_t number)
 uint64_t devkit_val_count_of(const struct devkit *devkit, uint32_t label)
 {
     return devkit->val_counts[label];
+}
+
+uint32_t devkit_val_labels_crc(const uint32_t *labels, size_t count)
+{
+    uint32_t crc = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t bytes[4];
+        store_le32(bytes, labels[i]);
+        crc = crc32c_update(crc, bytes, sizeof bytes);
+    }
+    return crc;
+}
+
+bool devkit_is_published(const struct devkit *devkit)
+{
+    const struct class_table *published = class_table_ilsvrc2012();
+    if (class_table_hash(devkit->classes) != class_table_hash(published))
+        return false;
+    for (size_t i = 0; i < class_table_count(published); i++)
+        if (class_table_at(devkit->classes, i)->train_images !=
+            class_table_at(published, i)->train_images)
+            return false;
+    return devkit->val_count == ILSVRC2012_VAL_IMAGES &&
+           devkit_val_labels_crc(devkit->val_labels, devkit->val_count) ==
+               ILSVRC2012_VAL_LABELS_CRC;
 }
 
 struct status devkit_label_of_name(const struct devkit *devkit, const char *name,

@@ -7,6 +7,7 @@
  * The kit numbers classes by ILSVRC2012_ID, which is not the order of labels: IDs are translated
  * here, once, and leave this file only in messages. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,11 @@ size_t devkit_val_count(const struct devkit *devkit);
 uint32_t devkit_val_label(const struct devkit *devkit, size_t number);
 /* How many validation images have a label. */
 uint64_t devkit_val_count_of(const struct devkit *devkit, uint32_t label);
+/* Whether it is that of ILSVRC2012: the same classes, counts and ground truth. */
+bool devkit_is_published(const struct devkit *devkit);
+/* Names a list of validation labels, of image 1 first: a CRC-32C. */
+uint32_t devkit_val_labels_crc(const uint32_t *labels, size_t count);
+#define ILSVRC2012_VAL_LABELS_CRC 0x5ee31433
 /* The label of a validation image by its file name, which has to hold its number (a WNID behind the
  * number must agree). Fails with STATUS_CORRUPT. */
 struct status devkit_label_of_name(const struct devkit *devkit, const char *name,

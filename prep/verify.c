@@ -23,6 +23,7 @@ static void verify_set_done(struct verify_set *set)
 {
     memory_free(set->path);
     memory_free(set->findings);
+    memory_free(set->oddities);
     memory_free(set->notes);
     arena_done(&set->strings);
 }
@@ -86,6 +87,31 @@ struct status verify_note(struct verify_set *set, const char *format, ...)
     TRY(status);
     set->note_count++;
     return OK;
+}
+
+struct status verify_oddity(struct verify_set *set, enum oddity_kind kind, const char *path,
+                            bool is_known)
+{
+    TRY(memory_grow(set->oddity_count + 1, sizeof *set->oddities, &set->oddities,
+                    &set->oddity_capacity));
+    struct oddity *oddity = &set->oddities[set->oddity_count];
+    *oddity = (struct oddity){.kind = kind, .is_known = is_known};
+    TRY(arena_copy(&set->strings, path, strlen(path), &oddity->path));
+    set->oddity_count++;
+    return OK;
+}
+
+struct status verify_item_path(const struct verify_set *set, const struct source *source,
+                               const struct source_item *item, char **ret_path)
+{
+    if (set->is_flat)
+        return string_copy(item->name, ret_path);
+    return path_join(class_table_at(source->classes, item->label)->wnid, item->name, ret_path);
+}
+
+static int oddity_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct oddity *)a)->path, ((const struct oddity *)b)->path);
 }
 
 static int finding_compare(const void *a, const void *b)
@@ -185,9 +211,7 @@ static struct status verify_devkit(struct verify_set *set)
     TRY(devkit_open(set->path, &devkit));
     const struct class_table *classes = devkit_classes(devkit);
     set->classes = class_table_count(classes);
-    set->is_as_published =
-        class_table_hash(classes) == class_table_hash(class_table_ilsvrc2012()) &&
-        devkit_val_count(devkit) == ILSVRC2012_VAL_IMAGES;
+    set->is_as_published = devkit_is_published(devkit);
     return verify_note(set, "its ground truth is that of %zu validation images",
                        devkit_val_count(devkit));
 }
@@ -255,6 +279,31 @@ static const struct class_table *choose_table(const struct verify_options *optio
     return built_in;
 }
 
+/* Whether what the set was compared with is all that is published of it: where --subset or --expect
+ * let something pass, or only the training classes beside were there, it is not. */
+static void judge(struct verify_set *set, const struct verify_options *options,
+                  const struct class_table *table)
+{
+    bool is_whole = set->is_compared && !set->finding_count && !options->is_subset &&
+                    !options->has_expected &&
+                    (set->set == IMAGE_SET_TRAIN || set->set == IMAGE_SET_VAL);
+    bool is_converted = false;
+    for (size_t i = 0; i < set->oddity_count; i++)
+        is_converted = is_converted || set->oddities[i].kind == ODDITY_CONVERTED;
+    set->is_as_devkit = is_whole && options->devkit;
+    set->is_as_published = is_whole && !is_converted &&
+                           (options->devkit ? devkit_is_published(options->devkit)
+                                            : set->is_flat || table == class_table_ilsvrc2012());
+}
+
+static void sort_results(struct verify_set *set)
+{
+    if (set->finding_count)
+        qsort(set->findings, set->finding_count, sizeof *set->findings, finding_compare);
+    if (set->oddity_count)
+        qsort(set->oddities, set->oddity_count, sizeof *set->oddities, oddity_compare);
+}
+
 static struct status verify_set(struct verify_set *set, const struct verify_options *options,
                                 struct class_table **classes_beside)
 {
@@ -278,10 +327,10 @@ static struct status verify_set(struct verify_set *set, const struct verify_opti
     if (is_folder)
         TRY(verify_strays(set, source));
     TRY(verify_images(set, options, source));
-    if (set->finding_count)
-        qsort(set->findings, set->finding_count, sizeof *set->findings, finding_compare);
-    set->is_as_published = set->is_compared && table != *classes_beside && !set->finding_count &&
-                           !options->is_subset && !options->has_expected;
+    if (options->duplicates)
+        TRY(verify_duplicates(set, options, source));
+    sort_results(set);
+    judge(set, options, table);
     if (!*classes_beside)
         TRY(class_table_copy(source->classes, classes_beside));
     return OK;

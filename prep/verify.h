@@ -15,6 +15,7 @@
 #include "image/source.h"
 #include "prep/devkit.h"
 #include "prep/image_name.h"
+#include "prep/oddity.h"
 
 enum finding_kind {
     FOUND_CLASS_MISSING,
@@ -22,12 +23,14 @@ enum finding_kind {
     FOUND_CLASS_EMPTY,
     FOUND_COUNT, /* of a class or of the whole set */
     FOUND_IMAGE_MISSING,
-    FOUND_IMAGE_TWICE,
+    FOUND_IMAGE_TWICE, /* the same number in two names */
+    FOUND_DUPLICATE,   /* the same bytes under two names */
     FOUND_MISPLACED,
     FOUND_STRAY,
     FOUND_UNFINISHED, /* left by a killed extraction */
     FOUND_EMPTY_FILE,
     FOUND_NOT_AN_IMAGE,
+    FOUND_TRUNCATED,
     FOUND_UNREADABLE,
     FOUND_MD5,
     FOUND_INDEX,  /* an index or a shard as a whole */
@@ -43,6 +46,13 @@ struct finding {
     const char *text;
 };
 
+/* Not found fault with. */
+struct oddity {
+    enum oddity_kind kind;
+    const char *path;
+    bool is_known; /* ILSVRC2012 as published has it */
+};
+
 /* What was found out about one folder or archive of images. */
 struct verify_set {
     char *path;
@@ -52,9 +62,12 @@ struct verify_set {
     uint64_t classes, images, bytes;
     uint64_t decoded;
     bool is_compared;     /* with a published table */
-    bool is_as_published; /* compared, and nothing is off or less */
+    bool is_as_devkit;    /* compared with a whole table, and nothing is off or less */
+    bool is_as_published; /* the same, and the table is that of ILSVRC2012 */
     struct finding *findings;
     size_t finding_count, finding_capacity;
+    struct oddity *oddities;
+    size_t oddity_count, oddity_capacity;
     const char **notes;
     size_t note_count, note_capacity;
     struct arena strings;
@@ -73,8 +86,9 @@ struct verify_options {
     bool is_subset;              /* fewer images and classes than published are fine */
     bool has_expected;           /* instead of the published numbers: */
     uint64_t expected_classes, expected_images;
-    bool decode; /* every image */
-    bool md5;    /* of an archive */
+    bool decode;     /* every image */
+    bool duplicates; /* looks for images with the same bytes */
+    bool md5;        /* of an archive */
     unsigned threads;
 };
 
@@ -92,6 +106,12 @@ struct status verify_report_new(const char *path, size_t set_count,
 struct status verify_found(struct verify_set *set, enum finding_kind kind, const char *path,
                            const char *format, ...) PRINTF_LIKE(4, 5);
 struct status verify_note(struct verify_set *set, const char *format, ...) PRINTF_LIKE(2, 3);
+struct status verify_oddity(struct verify_set *set, enum oddity_kind kind, const char *path,
+                            bool is_known);
+/* The path of an item in findings, on the heap: its class folder, where there is one, and its name.
+ */
+struct status verify_item_path(const struct verify_set *set, const struct source *source,
+                               const struct source_item *item, char **ret_path);
 
 uint64_t verify_finding_count(const struct verify_report *report);
 /* Holds the numbers of a set against --expect. */
@@ -101,8 +121,8 @@ struct status verify_report_status(const struct verify_report *report);
 /* For people: a few lines a set, each kind of finding cut after a few. */
 struct status verify_report_text(const struct verify_report *report, struct buffer *text);
 /* {"version": 1, "path", "ok", "findings": N, "sets": [{"path", "form", "set", "classes", "images",
- * "bytes", "decoded", "as_published", "notes": [text], "findings": [{"kind", "path", "text"}]}]},
- * all findings. */
+ * "bytes", "decoded", "as_published", "notes": [text], "oddities": [{"kind", "path", "known"}],
+ * "findings": [{"kind", "path", "text"}]}]}, all findings. */
 struct json *verify_report_json(const struct verify_report *report);
 
 #endif

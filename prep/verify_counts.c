@@ -15,6 +15,7 @@ struct counting {
     const struct class_table *table; /* or NULL */
     uint64_t *images;                /* by the source's labels */
     bool *is_seen;                   /* flat or validation images, by number */
+    uint32_t *val_labels;            /* by number - 1, where the published ones can be compared */
     uint64_t max_number;
 };
 
@@ -22,6 +23,7 @@ static void counting_done(struct counting *counting)
 {
     memory_free(counting->images);
     memory_free(counting->is_seen);
+    memory_free(counting->val_labels);
 }
 CLEANUP_VALUE(counting_done, struct counting)
 
@@ -127,6 +129,9 @@ static struct status check_name(struct counting *counting, const struct source_i
         return found_misplaced(set, class_name, item, "another set");
     if (*name.wnid && strcmp(name.wnid, class_name) != 0)
         return found_misplaced(set, class_name, item, name.wnid);
+    if (counting->val_labels && name.number >= 1 && name.number <= ILSVRC2012_VAL_IMAGES)
+        counting->val_labels[name.number - 1] =
+            (uint32_t)class_table_find(counting->table, class_name);
     if (!has_ground_truth(counting) || name.set != IMAGE_SET_VAL)
         return OK;
 
@@ -158,6 +163,23 @@ static struct status name_missing(struct counting *counting)
     return OK;
 }
 
+/* Without a devkit it is known only whether all validation images together lie where they belong.
+ */
+static struct status compare_val_labels(const struct counting *counting)
+{
+    if (!counting->val_labels)
+        return OK;
+    for (size_t number = 1; number <= ILSVRC2012_VAL_IMAGES; number++)
+        if (!counting->is_seen[number])
+            return OK;
+    if (devkit_val_labels_crc(counting->val_labels, ILSVRC2012_VAL_IMAGES) ==
+        ILSVRC2012_VAL_LABELS_CRC)
+        return OK;
+    return verify_found(counting->set, FOUND_MISPLACED, ".",
+                        "the images are in other classes than the published ground truth says; to "
+                        "see which, add --devkit ILSVRC2012_devkit_t12.tar.gz");
+}
+
 /* --- All --- */
 
 struct status verify_expected(struct verify_set *set, const struct verify_options *options)
@@ -182,6 +204,8 @@ struct status verify_counts(struct verify_set *set, const struct verify_options 
                      &counting.images));
     counting.max_number = max_image_number;
     TRY(memory_alloc(max_image_number + 1, sizeof *counting.is_seen, &counting.is_seen));
+    if (set->set == IMAGE_SET_VAL && !options->devkit && table == class_table_ilsvrc2012())
+        TRY(memory_alloc(ILSVRC2012_VAL_IMAGES, sizeof *counting.val_labels, &counting.val_labels));
     for (size_t i = 0; i < source->item_count; i++) {
         counting.images[source->items[i].label]++;
         set->bytes += source->items[i].length;
@@ -193,5 +217,6 @@ struct status verify_counts(struct verify_set *set, const struct verify_options 
     if (!set->is_flat)
         TRY(compare_classes(&counting));
     TRY(name_missing(&counting));
+    TRY(compare_val_labels(&counting));
     return verify_expected(set, options);
 }

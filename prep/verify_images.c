@@ -1,7 +1,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/file.h"
 #include "base/pool.h"
@@ -14,8 +13,8 @@
 /* A task of the pool, so that threads do not fight for single images. */
 static const uint64_t images_per_task = 32;
 
-/* Oddities of the published data that everybody has. */
-static const char known_png[] = "n02105855_2933.JPEG";
+/* Where a JPEG's end mark is looked for; some have stray bytes behind it. */
+#define TAIL_BYTES 256
 
 struct image_scratch {
     struct decoder *decoder;
@@ -26,14 +25,13 @@ struct image_scratch {
 struct image_check {
     struct verify_set *set;
     const struct source *source;
-    struct source_reader *reader; /* decoding reads whole images */
-    int *shard_fds;               /* looking reads their first bytes; -1: a folder */
+    bool is_decoding;
+    struct source_reader *reader; /* of whole images */
+    int *shard_fds;               /* for first and last bytes; -1: a folder */
     struct image_scratch *scratch;
     unsigned threads;
     struct progress *progress;
-    pthread_mutex_t mutex; /* guards the set and what follows */
-    uint64_t disguised_pngs;
-    char *disguised_example;
+    pthread_mutex_t mutex; /* guards the set */
 };
 
 static void image_check_done(struct image_check *check)
@@ -47,56 +45,44 @@ static void image_check_done(struct image_check *check)
     }
     memory_free(check->shard_fds);
     memory_free(check->scratch);
-    memory_free(check->disguised_example);
     source_reader_close(check->reader);
     progress_close(check->progress);
     pthread_mutex_destroy(&check->mutex);
 }
 CLEANUP_VALUE(image_check_done, struct image_check)
 
-static struct status item_path(const struct image_check *check, const struct source_item *item,
-                               char **ret_path)
-{
-    if (check->set->is_flat)
-        return string_copy(item->name, ret_path);
-    return path_join(class_table_at(check->source->classes, item->label)->wnid, item->name,
-                     ret_path);
-}
-
 static struct status found(struct image_check *check, const struct source_item *item,
                            enum finding_kind kind, const char *text)
 {
     CLEANUP(memory_free) char *path = NULL;
-    TRY(item_path(check, item, &path));
+    TRY(verify_item_path(check->set, check->source, item, &path));
     pthread_mutex_lock(&check->mutex);
     struct status status = verify_found(check->set, kind, path, "%s", text);
     pthread_mutex_unlock(&check->mutex);
     return status;
 }
 
-/* A PNG under a JPEG's name decodes, so it is reported and not found fault with. */
-static struct status note_png(struct image_check *check, const struct source_item *item)
+static struct status note_oddity(struct image_check *check, const struct source_item *item,
+                                 const struct image_info *info)
 {
-    const char *dot = strrchr(item->name, '.');
-    if (dot && strcasecmp(dot, ".png") == 0)
+    CLEANUP(memory_free) char *path = NULL;
+    enum oddity_kind kind = oddity_of(item->name, info);
+    if (kind == ODDITY_NONE)
         return OK;
-    if (strcmp(item->name, known_png) == 0)
-        return OK;
+    TRY(verify_item_path(check->set, check->source, item, &path));
     pthread_mutex_lock(&check->mutex);
-    struct status status = OK;
-    if (check->disguised_pngs++ == 0)
-        status = item_path(check, item, &check->disguised_example);
+    struct status status =
+        verify_oddity(check->set, kind, path, kind == oddity_published(item->name));
     pthread_mutex_unlock(&check->mutex);
     return status;
 }
 
+/* Finds fault with what is neither a JPEG nor a PNG; *ret_kind is IMAGE_UNKNOWN then. */
 static struct status check_kind(struct image_check *check, const struct source_item *item,
                                 const uint8_t *bytes, size_t length, enum image_kind *ret_kind)
 {
     const char *description;
     *ret_kind = image_kind_of(bytes, length);
-    if (*ret_kind == IMAGE_PNG)
-        return note_png(check, item);
     if (*ret_kind != IMAGE_UNKNOWN)
         return OK;
     size_t zeros = 0;
@@ -106,34 +92,13 @@ static struct status check_kind(struct image_check *check, const struct source_i
     return found(check, item, FOUND_NOT_AN_IMAGE, zeros == length ? "zeros only" : description);
 }
 
-/* --- Looking --- */
-
-static struct status read_head(const struct image_check *check, const struct source_item *item,
-                               uint8_t *bytes, size_t length)
+/* In a JPEG's data no other FF D9 can stand. */
+static bool has_end_mark(const uint8_t *bytes, size_t length)
 {
-    const struct source_shard *shard = &check->source->shards[item->shard];
-    if (shard->kind != SHARD_FOLDER)
-        return file_read_at(check->shard_fds[item->shard], shard->path, bytes, length,
-                            item->offset);
-    CLEANUP(memory_free) char *path = NULL;
-    CLEANUP(fd_close) int fd = -1;
-    const char *class_name = class_table_at(check->source->classes, item->label)->wnid;
-    TRY(string_format(&path, "%s/%s/%s", shard->path, class_name, item->name));
-    TRY(file_open_read(path, &fd));
-    return file_read_at(fd, path, bytes, length, 0);
-}
-
-static struct status look_at(struct image_check *check, const struct source_item *item)
-{
-    uint8_t head[SNIFF_BYTES];
-    size_t length = item->length < sizeof head ? (size_t)item->length : sizeof head;
-    enum image_kind kind;
-    struct status status = read_head(check, item, head, length);
-    if (status.code == STATUS_DONE)
-        return check_kind(check, item, head, length, &kind);
-    struct status recorded = found(check, item, FOUND_UNREADABLE, status_message(&status));
-    status_clear(&status);
-    return recorded;
+    for (size_t i = length < TAIL_BYTES ? 0 : length - TAIL_BYTES; i + 1 < length; i++)
+        if (bytes[i] == 0xff && bytes[i + 1] == 0xd9)
+            return true;
+    return false;
 }
 
 /* --- Decoding --- */
@@ -141,20 +106,75 @@ static struct status look_at(struct image_check *check, const struct source_item
 static struct status decode(struct image_check *check, size_t index, struct image_scratch *scratch)
 {
     const struct source_item *item = &check->source->items[index];
-    enum image_kind kind = IMAGE_UNKNOWN;
+    const struct buffer *bytes = &scratch->bytes;
+    struct image_info info = {.kind = IMAGE_UNKNOWN};
     struct status status = source_read(check->reader, index, &scratch->bytes);
-    if (status.code == STATUS_DONE) {
-        TRY(check_kind(check, item, scratch->bytes.data, scratch->bytes.length, &kind));
-        if (kind == IMAGE_UNKNOWN)
+    bool is_read = status.code == STATUS_DONE;
+    if (is_read) {
+        TRY(check_kind(check, item, bytes->data, bytes->length, &info.kind));
+        if (info.kind == IMAGE_UNKNOWN)
             return OK;
-        status = decoder_decode(scratch->decoder, scratch->bytes.data, scratch->bytes.length, NULL,
-                                &scratch->picture, NULL);
+        status = image_probe(bytes->data, bytes->length, &info);
     }
-    if (status.code == STATUS_DONE || status.code == STATUS_NO_MEMORY)
+    if (status.code == STATUS_DONE)
+        status = decoder_decode(scratch->decoder, bytes->data, bytes->length, NULL,
+                                &scratch->picture, NULL);
+    if (status.code == STATUS_DONE)
+        return note_oddity(check, item, &info);
+    if (status.code == STATUS_NO_MEMORY)
         return status;
-    struct status recorded = found(check, item, FOUND_UNREADABLE, status_message(&status));
+    bool is_cut = is_read && info.kind == IMAGE_JPEG && !has_end_mark(bytes->data, bytes->length);
+    struct status recorded =
+        found(check, item, is_cut ? FOUND_TRUNCATED : FOUND_UNREADABLE, status_message(&status));
     status_clear(&status);
     return recorded;
+}
+
+/* --- Looking --- */
+
+struct image_ends {
+    uint8_t head[SNIFF_BYTES], tail[TAIL_BYTES];
+    size_t head_length, tail_length;
+};
+
+static struct status read_ends(const struct image_check *check, const struct source_item *item,
+                               struct image_ends *ends)
+{
+    const struct source_shard *shard = &check->source->shards[item->shard];
+    CLEANUP(memory_free) char *path = NULL;
+    CLEANUP(fd_close) int own_fd = -1;
+    ends->head_length = item->length < SNIFF_BYTES ? (size_t)item->length : SNIFF_BYTES;
+    ends->tail_length = item->length < TAIL_BYTES ? (size_t)item->length : TAIL_BYTES;
+    if (shard->kind == SHARD_FOLDER) {
+        const char *class_name = class_table_at(check->source->classes, item->label)->wnid;
+        TRY(string_format(&path, "%s/%s/%s", shard->path, class_name, item->name));
+        TRY(file_open_read(path, &own_fd));
+    }
+    int fd = path ? own_fd : check->shard_fds[item->shard];
+    const char *name = path ? path : shard->path;
+    TRY(file_read_at(fd, name, ends->head, ends->head_length, item->offset));
+    return file_read_at(fd, name, ends->tail, ends->tail_length,
+                        item->offset + item->length - ends->tail_length);
+}
+
+/* Most images are told by their ends; those that are not are decoded, and so are the few whose
+ * oddity is known and would not show. */
+static struct status look_at(struct image_check *check, size_t index, struct image_scratch *scratch)
+{
+    const struct source_item *item = &check->source->items[index];
+    struct image_ends ends;
+    struct image_info info = {.kind = IMAGE_UNKNOWN};
+    struct status status = read_ends(check, item, &ends);
+    if (status.code != STATUS_DONE) {
+        struct status recorded = found(check, item, FOUND_UNREADABLE, status_message(&status));
+        status_clear(&status);
+        return recorded;
+    }
+    TRY(check_kind(check, item, ends.head, ends.head_length, &info.kind));
+    if (info.kind == IMAGE_JPEG &&
+        (!has_end_mark(ends.tail, ends.tail_length) || oddity_published(item->name) != ODDITY_NONE))
+        return decode(check, index, scratch);
+    return info.kind == IMAGE_UNKNOWN ? OK : note_oddity(check, item, &info);
 }
 
 /* --- All images --- */
@@ -170,13 +190,13 @@ static struct status check_task(uint64_t task, unsigned thread, void *context)
         const struct source_item *item = &check->source->items[i];
         if (item->length == 0)
             TRY(found(check, item, FOUND_EMPTY_FILE, "0 bytes"));
-        else if (check->reader)
+        else if (check->is_decoding)
             TRY(decode(check, i, &check->scratch[thread]));
         else
-            TRY(look_at(check, item));
+            TRY(look_at(check, i, &check->scratch[thread]));
         bytes += item->length;
     }
-    progress_add(check->progress, end - task * images_per_task, check->reader ? bytes : 0);
+    progress_add(check->progress, end - task * images_per_task, check->is_decoding ? bytes : 0);
     return OK;
 }
 
@@ -208,19 +228,17 @@ struct status verify_images(struct verify_set *set, const struct verify_options 
     CLEANUP(image_check_done)
     struct image_check check = {.set = set,
                                 .source = source,
+                                .is_decoding = options->decode,
                                 .threads = options->threads,
                                 .mutex = PTHREAD_MUTEX_INITIALIZER};
-    TRY(options->decode ? open_decoders(&check) : open_shards(&check));
+    TRY(open_decoders(&check));
+    if (!options->decode)
+        TRY(open_shards(&check));
     TRY(pool_open(options->threads, &pool));
     TRY(progress_open(options->decode ? "decode" : "verify", "images", source->item_count,
                       options->decode ? set->bytes : 0, &check.progress));
     uint64_t tasks = (source->item_count + images_per_task - 1) / images_per_task;
     TRY(pool_run(pool, tasks, check_task, &check));
     set->decoded = options->decode ? source->item_count : 0;
-    if (check.disguised_pngs)
-        TRY(verify_note(set,
-                        "%" PRIu64 " PNG images have JPEG names (%s, …); headrace reads them as "
-                        "what they are",
-                        check.disguised_pngs, check.disguised_example));
     return OK;
 }

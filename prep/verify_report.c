@@ -16,11 +16,13 @@ const char *finding_kind_name(enum finding_kind kind)
         [FOUND_COUNT] = "image count",
         [FOUND_IMAGE_MISSING] = "missing image",
         [FOUND_IMAGE_TWICE] = "image twice",
+        [FOUND_DUPLICATE] = "same bytes",
         [FOUND_MISPLACED] = "misplaced image",
         [FOUND_STRAY] = "stray",
         [FOUND_UNFINISHED] = "unfinished folder",
         [FOUND_EMPTY_FILE] = "empty file",
         [FOUND_NOT_AN_IMAGE] = "not an image",
+        [FOUND_TRUNCATED] = "truncated image",
         [FOUND_UNREADABLE] = "unreadable image",
         [FOUND_MD5] = "MD5",
         [FOUND_INDEX] = "index or shard",
@@ -70,6 +72,48 @@ struct status verify_report_status(const struct verify_report *report)
                        : "");
 }
 
+/* "2 CMYK or YCCK (n01739381/n01739381_1309.JPEG, …)" of one kind, known or not; nothing if none.
+ */
+static struct status text_oddities(const struct verify_set *set, enum oddity_kind kind,
+                                   bool is_known, const char *before, const char *after,
+                                   struct buffer *text)
+{
+    const char *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < set->oddity_count; i++) {
+        const struct oddity *oddity = &set->oddities[i];
+        if (oddity->kind != kind || oddity->is_known != is_known)
+            continue;
+        if (!first)
+            first = oddity->path;
+        count++;
+    }
+    if (!count)
+        return OK;
+    return buffer_append_text(text, "  note: %s%zu %s (%s%s)%s\n", before, count,
+                              oddity_kind_name(kind), first, count > 1 ? ", …" : "", after);
+}
+
+static struct status text_all_oddities(const struct verify_set *set, struct buffer *text)
+{
+    static const char known[] = "known oddity of ILSVRC2012: ", odd[] = "images that are odd: ";
+    static const char decodes[] = "; headrace decodes them to RGB";
+    TRY(text_oddities(set, ODDITY_PNG, true, known, "", text));
+    TRY(text_oddities(set, ODDITY_CMYK, true, known, "", text));
+    TRY(text_oddities(set, ODDITY_PNG, false, odd, decodes, text));
+    TRY(text_oddities(set, ODDITY_CMYK, false, odd, decodes, text));
+    return text_oddities(set, ODDITY_CONVERTED, false,
+                         "not as published: ", ": published as PNG or CMYK, JPEG in RGB here",
+                         text);
+}
+
+static const char *verdict(const struct verify_set *set)
+{
+    if (set->is_as_published)
+        return "as published";
+    return set->is_as_devkit ? "as the devkit says" : "nothing is wrong";
+}
+
 /* Findings are sorted by kind: shows one kind, from `first` on, and returns where the next begins.
  */
 static struct status text_kind(const struct verify_set *set, size_t first, struct buffer *text,
@@ -103,12 +147,12 @@ static struct status text_set(const struct verify_set *set, struct buffer *text)
                            set->decoded ? ", all decoded" : ""));
     for (size_t i = 0; i < set->note_count; i++)
         TRY(buffer_append_text(text, "  note: %s\n", set->notes[i]));
+    TRY(text_all_oddities(set, text));
     for (size_t i = 0; i < set->finding_count;)
         TRY(text_kind(set, i, text, &i));
     if (set->finding_count)
         return OK;
-    return buffer_append_text(text, "  %s\n",
-                              set->is_as_published ? "as published" : "nothing is wrong");
+    return buffer_append_text(text, "  %s\n", verdict(set));
 }
 
 struct status verify_report_text(const struct verify_report *report, struct buffer *text)
@@ -121,7 +165,7 @@ struct status verify_report_text(const struct verify_report *report, struct buff
 static struct json *json_set_of(const struct verify_set *set)
 {
     struct json *object = json_object_new(), *notes = json_array_new(),
-                *findings = json_array_new();
+                *oddities = json_array_new(), *findings = json_array_new();
     json_set_string(object, "path", set->path);
     json_set_string(object, "form", set->form);
     json_set_string(object, "set", set_name(set->set));
@@ -133,6 +177,14 @@ static struct json *json_set_of(const struct verify_set *set)
     for (size_t i = 0; i < set->note_count; i++)
         json_append_string(notes, set->notes[i]);
     json_set(object, "notes", notes);
+    for (size_t i = 0; i < set->oddity_count; i++) {
+        struct json *oddity = json_object_new();
+        json_set_string(oddity, "kind", oddity_kind_name(set->oddities[i].kind));
+        json_set_string(oddity, "path", set->oddities[i].path);
+        json_set_boolean(oddity, "known", set->oddities[i].is_known);
+        json_append(oddities, oddity);
+    }
+    json_set(object, "oddities", oddities);
     for (size_t i = 0; i < set->finding_count; i++) {
         struct json *finding = json_object_new();
         json_set_string(finding, "kind", finding_kind_name(set->findings[i].kind));

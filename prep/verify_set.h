@@ -10,9 +10,12 @@ struct status verify_counts(struct verify_set *set, const struct verify_options 
                             const struct source *source, const struct class_table *table);
 /* Looks for what does not belong into a folder of class folders. */
 struct status verify_strays(struct verify_set *set, const struct source *source);
-/* Looks at the first bytes of all images, or decodes them all. */
+/* Looks at the first and last bytes of all images, or decodes them all. */
 struct status verify_images(struct verify_set *set, const struct verify_options *options,
                             const struct source *source);
+/* Finds images with the same bytes. */
+struct status verify_duplicates(struct verify_set *set, const struct verify_options *options,
+                                const struct source *source);
 /* Compares an archive file with the published ones: by size, and by MD5 where that is asked for. */
 struct status verify_official(struct verify_set *set, const struct verify_options *options,
                               uint64_t size_bytes);

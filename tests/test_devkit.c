@@ -247,6 +247,7 @@ static void test_published_devkit(void **state)
     }
     assert_int_equal(images, ILSVRC2012_TRAIN_IMAGES);
     assert_int_equal(devkit_val_count(devkit), ILSVRC2012_VAL_IMAGES);
+    assert_true(devkit_is_published(devkit));
     static const uint32_t labels[] = {65, 970, 230, 809, 516};
     for (size_t i = 0; i < ARRAY_LENGTH(labels); i++)
         assert_int_equal(devkit_val_label(devkit, i + 1), labels[i]);

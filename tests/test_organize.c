@@ -34,7 +34,7 @@ static void make_flat(void)
     for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++) {
         char name[64], bytes[80];
         snprintf(name, sizeof name, "val/ILSVRC2012_val_%08d.JPEG", numbers[i]);
-        snprintf(bytes, sizeof bytes, "\xff\xd8\xff%s", name + 4);
+        snprintf(bytes, sizeof bytes, "\xff\xd8\xff%s\xff\xd9", name + 4);
         assert_ok(file_write_atomic(test_path(name), bytes, strlen(bytes)));
     }
 }

@@ -36,10 +36,19 @@ expect_error 2 'expected CLASSES/IMAGES'
 
 victim=$(find "$work/val" -name '*.JPEG' | sort | head -n 1)
 truncate -s 5000 "$victim"
-headrace_ok verify "$work/val" --subset
-headrace verify "$work/val" --subset --decode --json
+headrace verify "$work/val" --subset --json
 expect_error 3 '1 finding$'
-expect_stdout "\"kind\": \"unreadable image\", \"path\": \"${victim#"$work/val/"}\""
+expect_stdout "\"kind\": \"truncated image\", \"path\": \"${victim#"$work/val/"}\""
+headrace_ok verify "$work/val" --subset --devkit "$devkit" --repair "$val" --duplicates
+expect_stderr '1 images \([0-9.]+ kB\) were extracted'
+expect_stdout 'nothing is wrong'
+headrace verify "$val" --repair "$val"
+expect_error 2 'is for folders'
+cp "$victim" "${victim%/*}/ILSVRC2012_val_00049999.JPEG"
+headrace verify "$work/val" --subset --duplicates
+expect_error 3 '1 finding$'
+expect_stdout '49999.JPEG: the same bytes as '
+rm "${victim%/*}/ILSVRC2012_val_00049999.JPEG"
 
 headrace_ok verify "$val" --md5 --subset
 expect_stdout 'not the published file \(MD5 29b22e2961454d5413ddabcf34fc5622\)'
@@ -55,6 +64,8 @@ expect_error 3 '1 finding$'
 expect_stdout 'record \(1\):'
 expect_stdout 'their CRC is'
 headrace verify "$work/val.idx" --md5
+expect_error 2 'is an index'
+headrace verify "$work/val.idx" --duplicates
 expect_error 2 'is an index'
 
 # What has no images of its own, and what a flag is not for.

@@ -12,7 +12,7 @@ const char *test_write(const char *path, const struct buffer *bytes)
 static void add_image(struct buffer *tar, const char *name)
 {
     CLEANUP(buffer_done) struct buffer bytes = {0};
-    assert_ok(buffer_append_text(&bytes, "\xff\xd8\xff%s", name));
+    assert_ok(buffer_append_text(&bytes, "\xff\xd8\xff%s\xff\xd9", name));
     assert_ok(tar_add_file(tar, name, bytes.data, bytes.length));
 }
 
@@ -55,6 +55,6 @@ void test_check_image(const char *path)
     CLEANUP(buffer_done) struct buffer bytes = {0};
     const char *name = path_base(path);
     assert_ok(file_read_all(path, 1000, &bytes));
-    assert_int_equal(bytes.length, strlen(name) + 3);
+    assert_int_equal(bytes.length, strlen(name) + 5);
     assert_memory_equal(bytes.data + 3, name, strlen(name));
 }

@@ -1,8 +1,8 @@
 #ifndef HEADRACE_TESTS_SUPPORT_IMAGENET_H
 #define HEADRACE_TESTS_SUPPORT_IMAGENET_H
 
-/* Small archives in the form of the published ones. The bytes of an image are the two bytes that a
- * JPEG begins with, then its name, unless it says otherwise. */
+/* Small archives in the form of the published ones. The bytes of an image are what a JPEG begins
+ * with, its name, and what a JPEG ends with. */
 
 #include <stddef.h>
 
