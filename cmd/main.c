@@ -1,7 +1,9 @@
 /* The program: finds the command, runs it, prints its failure and turns it into the exit status. */
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -113,8 +115,21 @@ static struct status output_finish(struct status status)
     return status;
 }
 
+/* A caller may have closed stdin, stdout or stderr. The next file opened would take the number, and
+ * what is printed would end up in it. Printing fails instead. */
+static void standard_streams_occupy(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd < STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    standard_streams_occupy();
     stop_install();
     struct status status = output_finish(run(argc, argv));
     if (status.code != STATUS_DONE)

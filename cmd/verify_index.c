@@ -36,6 +36,9 @@ struct status verify_index(const struct verify_options *options, struct verify_r
     CLEANUP(verify_report_free) struct verify_report *report = NULL;
     if (options->md5)
         FAIL(STATUS_USAGE, "--md5 recognises published archives; %s is an index", options->path);
+    if (options->devkit)
+        FAIL(STATUS_USAGE, "--devkit is for folders and archives; %s has a class table of its own",
+             options->path);
     if (options->prefix)
         return archive_fail_prefix(options->path, "an index");
     if (options->duplicates)

@@ -81,6 +81,11 @@ expect_stderr 'complete already'
 headrace_ok pack "$work/folder/train" -o "$work/kept.idx" --on-error keep --json
 expect_stdout '"record": ?"cat/bad\.jpg"'
 
+# Closed streams: nothing that is printed ends up in a file, and lost results are a failure.
+run bash -c 'exec "$@" 0>&- 1>&- 2>&-' bash "$HEADRACE_BIN" pack "$work/part.tar" -o "$work/mute.idx"
+expect_status 1
+headrace_ok verify "$work/mute.idx" --quiet
+
 # A kill leaves nothing that the next run does not clear away; a file size limit is an error.
 mkdir "$work/killed"
 HEADRACE_FAULT=kill:4 headrace pack "$work/part.tar" -o "$work/killed/tar.idx" --shard-size 100k

@@ -63,6 +63,8 @@ headrace verify "$work/val.idx"
 expect_error 3 '1 finding$'
 expect_stdout 'record \(1\):'
 expect_stdout 'their CRC is'
+headrace verify "$work/val.idx" --devkit "$devkit"
+expect_error 2 'class table of its own'
 headrace verify "$work/val.idx" --md5
 expect_error 2 'is an index'
 headrace verify "$work/val.idx" --duplicates
