@@ -159,6 +159,9 @@ static struct status relabel_apply(const struct source *source, const struct tex
         if (label < 0)
             FAIL(STATUS_NOT_FOUND, "'%s' line %zu: there is no class '%s'", list_name, line->number,
                  key);
+        if (strcmp(entries[label].wnid, key) != 0 && strcmp(entries[label].wnid, entry.wnid) != 0)
+            FAIL(STATUS_CORRUPT, "'%s' line %zu: class '%s' was given the key '%s' before",
+                 list_name, line->number, key, entries[label].wnid);
         entries[label] = entry;
     }
     return OK;

@@ -19,7 +19,7 @@ struct status select_merge(struct source *const *sources, size_t count, struct s
 
 /* Gives classes new keys: lines "KEY NEWKEY" or "KEY NEWKEY WORDS…". Classes that get the same key
  * become one; those not named stay as they are. A key that the source does not have fails with
- * STATUS_NOT_FOUND and the line. */
+ * STATUS_NOT_FOUND and the line, two new keys for one with STATUS_CORRUPT. */
 struct status select_relabel(const struct source *source, const struct text_list *relabel,
                              const char *list_name, struct source **ret_relabelled);
 

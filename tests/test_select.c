@@ -211,6 +211,12 @@ static void relabels(void **state)
     struct source *none = NULL;
     assert_ok(text_list_add(&map, "n7 x"));
     assert_fails(select_relabel(source, &map, "map", &none), STATUS_NOT_FOUND, "no class 'n7'");
+    CLEANUP(text_list_done) struct text_list twice = {0};
+    assert_ok(text_list_add(&twice, "n0001 x"));
+    assert_ok(text_list_add(&twice, "n0001 x"));
+    assert_ok(text_list_add(&twice, "n0001 y"));
+    assert_fails(select_relabel(source, &twice, "map", &none), STATUS_CORRUPT,
+                 "'n0001' was given the key 'x' before");
     CLEANUP(text_list_done) struct text_list alone = {0};
     assert_ok(text_list_add(&alone, "n0001"));
     assert_fails(select_relabel(source, &alone, "map", &none), STATUS_CORRUPT, "KEY NEWKEY");
