@@ -264,8 +264,8 @@ static enum image_set guess_set(const char *path, const struct source *source)
     return set == IMAGE_SET_OTHER ? IMAGE_SET_TRAIN : set;
 }
 
-/* The classes to compare with: the devkit's, or the built-in ones where all found are among them,
- * or those that the training set beside has. */
+/* The classes to compare with: the devkit's, or the built-in ones where most found are among them
+ * (a folder too many must not end the comparison), or those that the training set beside has. */
 static const struct class_table *choose_table(const struct verify_options *options,
                                               const struct source *source,
                                               const struct class_table *beside)
@@ -273,10 +273,10 @@ static const struct class_table *choose_table(const struct verify_options *optio
     const struct class_table *built_in = class_table_ilsvrc2012();
     if (options->devkit)
         return devkit_classes(options->devkit);
-    for (size_t i = 0; i < class_table_count(source->classes); i++)
-        if (class_table_find(built_in, class_table_at(source->classes, i)->wnid) < 0)
-            return beside;
-    return built_in;
+    size_t known = 0, count = class_table_count(source->classes);
+    for (size_t i = 0; i < count; i++)
+        known += class_table_find(built_in, class_table_at(source->classes, i)->wnid) >= 0;
+    return 2 * known > count ? built_in : beside;
 }
 
 /* Whether what the set was compared with is all that is published of it: where --subset or --expect
@@ -323,6 +323,11 @@ static struct status verify_set(struct verify_set *set, const struct verify_opti
         set->set = guess_set(set->path, source);
     const struct class_table *table =
         set->is_flat ? NULL : choose_table(options, source, *classes_beside);
+    if (!table && !set->is_flat)
+        TRY(verify_note(set,
+                        "the classes (%s, …) are not those of ILSVRC2012, whose folders are "
+                        "named like n01440764: nothing to compare them with",
+                        class_table_at(source->classes, 0)->wnid));
     TRY(verify_counts(set, options, source, table));
     if (is_folder)
         TRY(verify_strays(set, source));

@@ -70,6 +70,20 @@ expect_error 2 'is an index'
 headrace verify "$work/val.idx" --duplicates
 expect_error 2 'is an index'
 
+# One class too many does not end the comparison; classes of another kind have nothing to be compared with.
+mkdir "$work/val/extra"
+cp "$victim" "$work/val/extra/other.JPEG"
+headrace verify "$work/val"
+expect_error 3 'findings'
+expect_stdout 'missing class \(275\):'
+expect_stdout 'unexpected class \(1\):'
+expect_stdout '^    extra: no such class'
+mkdir -p "$work/numeric/1" "$work/numeric/2"
+cp "$victim" "$work/numeric/1/a.JPEG"
+cp "$victim" "$work/numeric/2/b.JPEG"
+headrace_ok verify "$work/numeric"
+expect_stdout 'classes \(1, …\) are not those of ILSVRC2012, whose folders are named like n01440764'
+
 # What has no images of its own, and what a flag is not for.
 headrace verify "$HEADRACE_DATA"
 expect_error 1 'holds no images but archives: .*headrace verify '
