@@ -214,6 +214,11 @@ struct status stage_unit_open(struct stage *stage, const char *name, struct stag
     return OK;
 }
 
+const char *stage_unit_path(const struct stage_unit *unit)
+{
+    return unit->final_path;
+}
+
 void stage_unit_free(struct stage_unit *unit)
 {
     if (!unit)

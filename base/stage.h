@@ -39,6 +39,8 @@ struct status stage_check_space(const struct stage *stage, uint64_t bytes, uint6
 
 /* `name` is a file name (a class), or "" for the destination itself. */
 struct status stage_unit_open(struct stage *stage, const char *name, struct stage_unit **ret_unit);
+/* The published folder, borrowed. */
+const char *stage_unit_path(const struct stage_unit *unit);
 /* Discards what was written. NULL is fine. */
 void stage_unit_free(struct stage_unit *unit);
 CLEANUP_POINTER(stage_unit_free, struct stage_unit)

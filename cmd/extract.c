@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/progress.h"
@@ -9,13 +10,19 @@
 struct extract_arguments {
     const char *devkit;
     int64_t jobs;
-    bool quiet;
+    bool delete_source, subset, quiet;
 };
 #define FIELD(name) offsetof(struct extract_arguments, name)
 
 static const struct option options[] = {
     {"devkit", 0, OPT_STRING, FIELD(devkit), .value = "PATH",
      .help = "the devkit (archive or folder): puts validation images into class folders"},
+    {"delete-source", 0, OPT_FLAG, FIELD(delete_source),
+     .help =
+         "removes ARCHIVE at the end, once its counts are as published and every extracted byte "
+         "was compared with it"},
+    {"subset", 0, OPT_FLAG, FIELD(subset),
+     .help = "with --delete-source: fewer classes and images than published are fine"},
     COMMAND_JOBS(jobs),
     {"quiet", 'q', OPT_FLAG, FIELD(quiet), .help = "no progress, no summary"},
     {0},
@@ -34,7 +41,9 @@ static const struct option_usage usage = {
         "into DEST; test images are always flat.\n\n"
         "A class folder appears when it is complete. The command can be stopped at any moment and "
         "run "
-        "again: it does only what is unfinished, and nothing when all is there.",
+        "again: it does only what is unfinished, and nothing when all is there. ARCHIVE stays as "
+        "it "
+        "is unless --delete-source is given.",
     .example = "headrace extract ILSVRC2012_img_train.tar imagenet/train\n"
                "headrace extract ILSVRC2012_img_val.tar imagenet/val "
                "--devkit ILSVRC2012_devkit_t12.tar.gz",
@@ -66,6 +75,15 @@ static void print_notes(const struct extract_result *result, const char *dest)
             dest);
 }
 
+static struct status delete_source(const struct extract_options *extract_options,
+                                   const struct extract_result *result, bool is_quiet)
+{
+    TRY(extract_delete_source(extract_options, result));
+    if (!is_quiet)
+        printf("%s: removed\n", extract_options->archive);
+    return OK;
+}
+
 struct status cmd_extract(int argc, char **argv)
 {
     struct extract_arguments arguments = {0};
@@ -78,14 +96,19 @@ struct status cmd_extract(int argc, char **argv)
     progress_set_quiet(arguments.quiet);
     if (arguments.devkit)
         TRY(devkit_open(arguments.devkit, &devkit));
-    TRY(extract(&(struct extract_options){.archive = parse.positionals[0],
-                                          .dest = parse.positionals[1],
-                                          .devkit = devkit,
-                                          .threads = command_threads(arguments.jobs)},
-                &result));
-    if (arguments.quiet)
-        return OK;
-    print_notes(&result, parse.positionals[1]);
-    extract_summary_print(&result, parse.positionals[1]);
-    return OK;
+    const struct extract_options extract_options = {.archive = parse.positionals[0],
+                                                    .dest = parse.positionals[1],
+                                                    .devkit = devkit,
+                                                    .threads = command_threads(arguments.jobs),
+                                                    .is_subset = arguments.subset};
+    if (arguments.subset && !arguments.delete_source)
+        FAIL(STATUS_USAGE, "--subset goes with --delete-source: extracting takes any archive");
+    if (arguments.delete_source)
+        TRY(extract_check_removable(extract_options.archive));
+    TRY(extract(&extract_options, &result));
+    if (!arguments.quiet) {
+        print_notes(&result, parse.positionals[1]);
+        extract_summary_print(&result, parse.positionals[1]);
+    }
+    return arguments.delete_source ? delete_source(&extract_options, &result, arguments.quiet) : OK;
 }

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "prep/official.h"
 #include "prep/sniff.h"
@@ -576,4 +577,13 @@ unsigned archive_reader_warnings(const struct archive_reader *reader)
 const char *archive_reader_last_warning(const struct archive_reader *reader)
 {
     return reader->last_warning ? reader->last_warning : "";
+}
+
+void archive_reader_show_warnings(const struct archive_reader *reader)
+{
+    if (!reader->warnings)
+        return;
+    log_warning("%s%s%s: %s%s", reader->file->path, reader->inner ? ": inner archive " : "",
+                reader->inner ? reader->inner : "", archive_reader_last_warning(reader),
+                reader->warnings > 1 ? " (and other warnings)" : "");
 }

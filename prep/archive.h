@@ -80,6 +80,8 @@ struct status archive_reader_data(struct archive_reader *reader, const void **re
  * member's border shows); the number, and the last text (borrowed, "" if none). */
 unsigned archive_reader_warnings(const struct archive_reader *reader);
 const char *archive_reader_last_warning(const struct archive_reader *reader);
+/* Shows them as one line, if there are any. */
+void archive_reader_show_warnings(const struct archive_reader *reader);
 
 /* A failure in the form of all messages about archives: "OUTER: inner archive INNER, byte N: …". */
 struct status archive_reader_fail(const struct archive_reader *reader, enum status_code code,

@@ -49,6 +49,7 @@ static struct status list_all(struct archive_reader *reader, struct archive_list
             TRY(listing_add(listing, reader, &member));
     }
     listing->warnings += archive_reader_warnings(reader);
+    archive_reader_show_warnings(reader);
     return OK;
 }
 

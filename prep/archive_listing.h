@@ -21,7 +21,7 @@ struct archive_listing {
 };
 
 /* Lists an archive file, whose members must have byte ranges (archive_file_check_ranges; sparse
- * members fail). */
+ * members fail). Warnings of libarchive are counted and shown. */
 struct status archive_list(const struct archive_file *file, struct archive_listing *listing);
 /* Lists an inner archive. */
 struct status archive_list_inner(const struct archive_file *file, const struct archive_item *inner,

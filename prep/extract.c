@@ -31,14 +31,43 @@ static struct status write_file(struct archive_reader *reader, struct stage_unit
     }
 }
 
+/* Reads the published file beside the archive's data. */
+static struct status compare_file(struct archive_reader *reader, const struct stage_unit *unit,
+                                  const struct archive_member *member, const char *name)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    CLEANUP(fd_close) int fd = -1;
+    CLEANUP(buffer_done) struct buffer own = {0};
+    uint64_t size_bytes, done_bytes = 0;
+    TRY(path_join(stage_unit_path(unit), name, &path));
+    TRY(file_open_read(path, &fd));
+    TRY(file_size(fd, path, &size_bytes));
+    bool is_same = size_bytes == member->size_bytes;
+    while (is_same && done_bytes < size_bytes) {
+        const void *bytes;
+        size_t length;
+        TRY(archive_reader_data(reader, &bytes, &length));
+        TRY(buffer_resize(&own, length));
+        TRY(file_read_at(fd, path, own.data, length, done_bytes));
+        is_same = length > 0 && memcmp(own.data, bytes, length) == 0;
+        done_bytes += length;
+    }
+    if (!is_same)
+        FAIL(STATUS_CORRUPT, "'%s' has other bytes than the archive", path);
+    return OK;
+}
+
 struct status extract_image(struct extract_job *job, struct archive_reader *reader,
                             const struct archive_member *member, struct stage_unit *unit,
                             uint64_t *done_bytes)
 {
     const char *name = path_base(member->name);
-    bool keeps;
+    bool keeps = true;
     TRY(stop_check());
-    TRY(stage_unit_keeps(unit, name, member->size_bytes, &keeps));
+    if (job->is_comparing)
+        TRY(compare_file(reader, unit, member, name));
+    else
+        TRY(stage_unit_keeps(unit, name, member->size_bytes, &keeps));
     if (!keeps)
         TRY(write_file(reader, unit, name));
     uint64_t stored_bytes = 512 + ((member->size_bytes + 511) & ~(uint64_t)511);
@@ -50,12 +79,11 @@ struct status extract_image(struct extract_job *job, struct archive_reader *read
     return OK;
 }
 
-void extract_warnings(const struct archive_reader *reader, const char *archive, const char *inner)
+void extract_warnings(struct extract_job *job, const struct archive_reader *reader)
 {
-    unsigned count = archive_reader_warnings(reader);
-    if (count)
-        log_warning("%s%s%s: %s%s", archive, inner ? ": inner archive " : "", inner ? inner : "",
-                    archive_reader_last_warning(reader), count > 1 ? " (and other warnings)" : "");
+    atomic_fetch_add(&job->warnings, archive_reader_warnings(reader));
+    if (!job->is_comparing)
+        archive_reader_show_warnings(reader);
 }
 
 /* --- Flat archives --- */
@@ -206,9 +234,11 @@ static struct status extract_flat(struct extract_job *job)
     TRY(memory_alloc(job->is_flat ? 1 : devkit_val_count(devkit) + 1, sizeof *flat.is_seen,
                      &flat.is_seen));
     progress_set_total(job->progress, 0, job->file->size_bytes);
-    TRY(archive_reader_open(job->file, present.count ? ARCHIVE_HEADERS : ARCHIVE_DATA, &reader));
+    TRY(archive_reader_open(job->file,
+                            present.count && !job->is_comparing ? ARCHIVE_HEADERS : ARCHIVE_DATA,
+                            &reader));
     TRY(flat_read(&flat, reader));
-    extract_warnings(reader, job->file->path, NULL);
+    extract_warnings(job, reader);
     return flat_finish(&flat);
 }
 
@@ -255,6 +285,7 @@ static void fill_result(struct extract_job *job, struct extract_result *result)
         .other_count_example = MOVE(job->other_count_example),
         .missing = job->missing,
         .first_missing = job->first_missing,
+        .warnings = job->warnings,
     };
 }
 
@@ -268,10 +299,13 @@ static void extract_job_done(struct extract_job *job)
 }
 CLEANUP_VALUE(extract_job_done, struct extract_job)
 
-struct status extract(const struct extract_options *options, struct extract_result *ret_result)
+struct status extract_run(const struct extract_options *options, bool is_comparing,
+                          struct extract_result *ret_result)
 {
     CLEANUP(extract_job_done)
-    struct extract_job job = {.options = options, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct extract_job job = {.options = options,
+                              .is_comparing = is_comparing,
+                              .mutex = PTHREAD_MUTEX_INITIALIZER};
     TRY(archive_file_open(options->archive, &job.file));
     if (job.file->is_seekable)
         TRY(archive_layout_find(job.file, &job.layout));
@@ -282,7 +316,7 @@ struct status extract(const struct extract_options *options, struct extract_resu
              options->archive);
     job.is_flat = job.layout == LAYOUT_TEST || (job.layout == LAYOUT_VAL && !options->devkit);
     TRY(stage_open(options->dest, &job.stage));
-    TRY(progress_open("extract", "images", 0, 0, &job.progress));
+    TRY(progress_open(is_comparing ? "compare" : "extract", "images", 0, 0, &job.progress));
 
     struct status status = extract_by_layout(&job);
     struct status published = stage_publish(job.stage);
@@ -295,4 +329,9 @@ struct status extract(const struct extract_options *options, struct extract_resu
         FAIL(STATUS_NOT_FOUND, "%s holds no images", options->archive);
     fill_result(&job, ret_result);
     return OK;
+}
+
+struct status extract(const struct extract_options *options, struct extract_result *ret_result)
+{
+    return extract_run(options, false, ret_result);
 }

@@ -5,6 +5,7 @@
  * flat, test flat. How nothing is left half-done stands in stage.h; a second run does only what is
  * unfinished. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/scope.h"
@@ -17,6 +18,7 @@ struct extract_options {
     const char *dest;
     const struct devkit *devkit; /* or NULL: validation images stay flat */
     unsigned threads;
+    bool is_subset; /* fewer classes and images than published do not stop extract_delete_source */
 };
 
 struct extract_result {
@@ -31,6 +33,7 @@ struct extract_result {
     char *other_count_example; /* "n01440764 has 1, published are 1300", or NULL */
     uint64_t missing; /* validation images of the ground truth that the archive does not have */
     uint64_t first_missing; /* its number */
+    uint64_t warnings;      /* of the archive's readers */
 };
 void extract_result_done(struct extract_result *result);
 CLEANUP_VALUE(extract_result_done, struct extract_result)
@@ -38,5 +41,13 @@ CLEANUP_VALUE(extract_result_done, struct extract_result)
 /* Progress and warnings go to stderr. Fails with STATUS_STOPPED after Ctrl-C; finished classes are
  * kept then, as after any failure. */
 struct status extract(const struct extract_options *options, struct extract_result *ret_result);
+
+/* Whether the archive could be removed later: a link could not, what it leads to might be needed
+ * elsewhere. To be called before a long extraction. */
+struct status extract_check_removable(const char *archive);
+/* Removes the archive, after all that `result` counts is as published and every byte below `dest`
+ * was compared with it. Fails, and keeps it, where anything is not so. */
+struct status extract_delete_source(const struct extract_options *options,
+                                    const struct extract_result *result);
 
 #endif

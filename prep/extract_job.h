@@ -20,21 +20,26 @@ struct extract_job {
     struct archive_file *file;
     enum archive_layout layout;
     bool is_flat;
+    bool is_comparing; /* nothing is written: what was extracted is compared with the archive */
     struct stage *stage;
     struct progress *progress;
-    atomic_uint_fast64_t images, bytes, kept, ignored, extra;
+    atomic_uint_fast64_t images, bytes, kept, ignored, extra, warnings;
     uint64_t classes, missing, first_missing;
     pthread_mutex_t mutex; /* guards what follows */
     uint64_t other_counts;
     char *other_count_example;
 };
 
-/* Writes an image unless it is there. Adds what it takes in the archive to *done_bytes. */
+/* Writes an image unless it is there, or compares it with what is there. Adds what it takes in the
+ * archive to *done_bytes. */
 struct status extract_image(struct extract_job *job, struct archive_reader *reader,
                             const struct archive_member *member, struct stage_unit *unit,
                             uint64_t *done_bytes);
-/* Shows what libarchive warned of. */
-void extract_warnings(const struct archive_reader *reader, const char *archive, const char *inner);
+/* Counts and shows what libarchive warned of. */
+void extract_warnings(struct extract_job *job, const struct archive_reader *reader);
+/* Extracts, or compares. */
+struct status extract_run(const struct extract_options *options, bool is_comparing,
+                          struct extract_result *ret_result);
 /* A tar of tars. */
 struct status extract_train(struct extract_job *job);
 

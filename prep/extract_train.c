@@ -66,7 +66,7 @@ static struct status extract_class(struct extract_job *job, struct archive_reade
     TRY(extract_members(job, reader, unit, &images, &done_bytes));
     if (done_bytes < inner->size_bytes)
         progress_add(job->progress, 0, inner->size_bytes - done_bytes);
-    extract_warnings(reader, job->file->path, inner->name);
+    extract_warnings(job, reader);
     note_count(job, class_name, images);
     atomic_fetch_add(&job->extra, stage_unit_extra(unit));
     return stage_unit_finish(MOVE(unit));
@@ -85,7 +85,8 @@ static struct status extract_item(uint64_t i, unsigned thread, void *context)
     TRY(stop_check());
     TRY(stage_has_unit(job->stage, train->inner->classes[i], &has_unit));
     TRY(archive_reader_open_range(job->file, inner->name, inner->offset, inner->size_bytes,
-                                  has_unit ? ARCHIVE_HEADERS : ARCHIVE_DATA, &reader));
+                                  has_unit && !job->is_comparing ? ARCHIVE_HEADERS : ARCHIVE_DATA,
+                                  &reader));
     return extract_class(job, reader, train->inner->classes[i], inner);
 }
 
@@ -111,6 +112,7 @@ static struct status extract_parallel(struct extract_job *job)
     CLEANUP(train_inner_done) struct train_inner inner = {0};
     CLEANUP(pool_close) struct pool *pool = NULL;
     TRY(archive_list(job->file, &outer));
+    atomic_fetch_add(&job->warnings, outer.warnings);
     TRY(train_inner_find(job->file, &outer,
                          job->options->devkit ? devkit_classes(job->options->devkit) : NULL,
                          &inner));
@@ -144,7 +146,7 @@ static struct status extract_stream(struct extract_job *job)
         TRY(extract_class(job, inner_reader, class_name, &inner));
         job->classes++;
     }
-    extract_warnings(reader, job->file->path, NULL);
+    extract_warnings(job, reader);
     return OK;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "prep/extract_job.h"
 #include "prep/official.h"
 
@@ -20,11 +21,26 @@ static void prep_inputs_done(struct prep_inputs *inputs)
 }
 CLEANUP_VALUE(prep_inputs_done, struct prep_inputs)
 
+/* Where they go. */
+struct prep_parts {
+    char *train, *val;
+};
+
+static void prep_parts_done(struct prep_parts *parts)
+{
+    memory_free(parts->train);
+    memory_free(parts->val);
+}
+CLEANUP_VALUE(prep_parts_done, struct prep_parts)
+
 void prep_result_done(struct prep_result *result)
 {
     extract_result_done(&result->train);
     extract_result_done(&result->val);
     verify_report_free(result->report);
+    memory_free(result->train_archive);
+    memory_free(result->val_archive);
+    memory_free(result->devkit);
     *result = (struct prep_result){0};
 }
 
@@ -126,7 +142,15 @@ static struct status fail_missing(const char *src, const struct prep_inputs *inp
          src, message);
 }
 
-static struct status find_inputs(const char *src, struct prep_inputs *inputs)
+/* An archive that an earlier run removed is not missed. */
+static bool is_complete(const struct prep_inputs *inputs, const struct prep_parts *parts)
+{
+    return (inputs->train || path_is_folder(parts->train)) &&
+           (inputs->val || path_is_folder(parts->val)) && inputs->devkit;
+}
+
+static struct status find_inputs(const char *src, const struct prep_parts *parts,
+                                 struct prep_inputs *inputs)
 {
     if (!path_exists(src))
         FAIL(STATUS_NOT_FOUND, "%s does not exist; prep looks for the archives in a folder", src);
@@ -138,71 +162,112 @@ static struct status find_inputs(const char *src, struct prep_inputs *inputs)
     TRY(find_by_name(src, inputs));
     if (!inputs->train || !inputs->val || !inputs->devkit)
         TRY(find_by_content(src, inputs));
-    if (!inputs->train || !inputs->val || !inputs->devkit)
-        return fail_missing(src, inputs);
-    return OK;
+    return is_complete(inputs, parts) ? OK : fail_missing(src, inputs);
 }
 
 /* A wrong file is met before hours went into the other one. */
-static struct status check_layout(const char *path, enum archive_layout expected)
+static struct status check_archive(const char *path, enum archive_layout expected,
+                                   bool is_to_be_removed)
 {
     CLEANUP(archive_file_close) struct archive_file *file = NULL;
     enum archive_layout layout;
+    if (!path)
+        return OK;
     TRY(archive_file_open(path, &file));
     TRY(archive_layout_find(file, &layout));
     if (layout != expected)
         FAIL(STATUS_CORRUPT, "%s is %s, expected %s", path, archive_layout_name(layout),
              archive_layout_name(expected));
-    return OK;
+    return is_to_be_removed ? extract_check_removable(path) : OK;
 }
 
 /* --- Doing the work --- */
 
-static struct status add_size(const char *path, const char *part, uint64_t *total_bytes)
+static void add_size(const char *archive, const char *part, uint64_t *total_bytes)
 {
     struct stat info;
-    if (!path_exists(part) && stat(path, &info) == 0)
+    if (archive && !path_exists(part) && stat(archive, &info) == 0)
         *total_bytes += (uint64_t)info.st_size;
-    return OK;
 }
 
 /* Both archives have to fit, and that is known before the first is unpacked. */
 static struct status check_space(const struct stage *stage, const struct prep_inputs *inputs,
-                                 const char *train, const char *val)
+                                 const struct prep_parts *parts)
 {
     uint64_t total_bytes = 0;
-    TRY(add_size(inputs->train, train, &total_bytes));
-    TRY(add_size(inputs->val, val, &total_bytes));
+    add_size(inputs->train, parts->train, &total_bytes);
+    add_size(inputs->val, parts->val, &total_bytes);
     return stage_check_space(stage, total_bytes, total_bytes / EXTRACT_MEAN_IMAGE_BYTES);
+}
+
+static struct status extract_part(const struct prep_options *options, const char *archive,
+                                  const char *part, const struct devkit *devkit,
+                                  struct extract_result *result)
+{
+    if (!archive) {
+        log_note("%s has no archive of %s any more; what is there is verified as it is",
+                 options->src, part);
+        return OK;
+    }
+    return extract(&(struct extract_options){.archive = archive,
+                                             .dest = part,
+                                             .devkit = devkit,
+                                             .threads = options->threads},
+                   result);
 }
 
 struct status prep(const struct prep_options *options, struct prep_result *ret_result)
 {
     CLEANUP(prep_inputs_done) struct prep_inputs inputs = {0};
+    CLEANUP(prep_parts_done) struct prep_parts parts = {0};
     CLEANUP(devkit_free) struct devkit *devkit = NULL;
     CLEANUP(stage_close) struct stage *stage = NULL;
     CLEANUP(prep_result_done) struct prep_result result = {0};
-    CLEANUP(memory_free) char *train = NULL;
-    CLEANUP(memory_free) char *val = NULL;
 
-    TRY(find_inputs(options->src, &inputs));
+    TRY(path_join(options->dest, "train", &parts.train));
+    TRY(path_join(options->dest, "val", &parts.val));
+    TRY(find_inputs(options->src, &parts, &inputs));
     TRY(devkit_open(inputs.devkit, &devkit));
-    TRY(check_layout(inputs.train, LAYOUT_TRAIN));
-    TRY(check_layout(inputs.val, LAYOUT_VAL));
-    TRY(path_join(options->dest, "train", &train));
-    TRY(path_join(options->dest, "val", &val));
+    TRY(check_archive(inputs.train, LAYOUT_TRAIN, options->delete_source));
+    TRY(check_archive(inputs.val, LAYOUT_VAL, options->delete_source));
     TRY(stage_open(options->dest, &stage));
-    TRY(check_space(stage, &inputs, train, val));
-    TRY(extract(&(struct extract_options){inputs.train, train, devkit, options->threads},
-                &result.train));
-    TRY(extract(&(struct extract_options){inputs.val, val, devkit, options->threads}, &result.val));
+    TRY(check_space(stage, &inputs, &parts));
+    TRY(extract_part(options, inputs.train, parts.train, devkit, &result.train));
+    TRY(extract_part(options, inputs.val, parts.val, devkit, &result.val));
     TRY(verify(&(struct verify_options){.path = options->dest,
                                         .devkit = devkit,
                                         .is_subset = options->is_subset,
                                         .decode = options->decode,
                                         .threads = options->threads},
                &result.report));
+    result.train_archive = MOVE(inputs.train);
+    result.val_archive = MOVE(inputs.val);
+    result.devkit = MOVE(inputs.devkit);
     *ret_result = result;
     result = (struct prep_result){0};
+    return OK;
+}
+
+struct status prep_delete_sources(const struct prep_options *options,
+                                  const struct prep_result *result)
+{
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    const struct {
+        const char *archive;
+        const struct extract_result *extracted;
+        const char *part;
+    } sources[] = {{result->train_archive, &result->train, result->report->sets[0].path},
+                   {result->val_archive, &result->val, result->report->sets[1].path}};
+    if (verify_finding_count(result->report))
+        return OK;
+    TRY(devkit_open(result->devkit, &devkit));
+    for (size_t i = 0; i < ARRAY_LENGTH(sources); i++)
+        if (sources[i].archive)
+            TRY(extract_delete_source(&(struct extract_options){.archive = sources[i].archive,
+                                                                .dest = sources[i].part,
+                                                                .devkit = devkit,
+                                                                .threads = options->threads,
+                                                                .is_subset = options->is_subset},
+                                      sources[i].extracted));
     return OK;
 }

@@ -11,12 +11,16 @@ struct prep_options {
     const char *dest;
     bool is_subset; /* for verify */
     bool decode;    /* for verify */
+    bool
+        delete_source; /* prep_delete_sources will be called: fails early where it could not work */
     unsigned threads;
 };
 
 struct prep_result {
-    struct extract_result train, val;
-    struct verify_report *report; /* owned */
+    struct extract_result train, val;  /* without images: DEST had it, SRC has no archive of it */
+    char *train_archive, *val_archive; /* owned, or NULL */
+    char *devkit;                      /* owned */
+    struct verify_report *report;      /* owned; of DEST/train and DEST/val */
 };
 void prep_result_done(struct prep_result *result);
 CLEANUP_VALUE(prep_result_done, struct prep_result)
@@ -24,7 +28,11 @@ CLEANUP_VALUE(prep_result_done, struct prep_result)
 /* Finds the two archives and the devkit in `src`, by their published names or else by what they
  * hold, extracts and verifies. Where something is missing it fails with STATUS_NOT_FOUND before
  * anything is written, and says what the files are called, how large they are and where they come
- * from. Findings of the verification are in the report, not a failure. */
+ * from; only an archive whose part of `dest` is there already may be missing. Findings of the
+ * verification are in the report, not a failure. */
 struct status prep(const struct prep_options *options, struct prep_result *ret_result);
+/* Removes the two archives (extract.h), unless there were findings. */
+struct status prep_delete_sources(const struct prep_options *options,
+                                  const struct prep_result *result);
 
 #endif

@@ -27,7 +27,19 @@ static struct status extract_with(const char *archive, const char *dest, const c
     if (devkit_path)
         TRY(devkit_open(devkit_path, &devkit));
     extract_result_done(&result);
-    return extract(&(struct extract_options){archive, dest, devkit, 2}, &result);
+    return extract(&(struct extract_options){archive, dest, devkit, 2, false}, &result);
+}
+
+/* Extracts and removes the archive. */
+static struct status extract_and_remove(const char *archive, const char *dest, const char *devkit,
+                                        bool is_subset)
+{
+    CLEANUP(devkit_free) struct devkit *opened = NULL;
+    if (devkit)
+        TRY(devkit_open(devkit, &opened));
+    TRY(extract_with(archive, dest, devkit));
+    return extract_delete_source(&(struct extract_options){archive, dest, opened, 2, is_subset},
+                                 &result);
 }
 
 /* All classes are there with their images, and nothing else. */
@@ -199,6 +211,60 @@ static void test_val(void **state)
     archive = test_val_tar(test_path("beyond.tar"), beyond, 2);
     assert_fails(extract_with(archive, test_path("beyond"), kit), STATUS_CORRUPT,
                  "ILSVRC2012_val_00000007.JPEG has a number beyond the ground truth");
+}
+
+/* An archive goes only after its counts are as published and each byte was compared. */
+static void test_delete_source(void **state)
+{
+    (void)state;
+    static const int numbers[] = {1, 2, 3, 4, 5, 6};
+    static const char *const table[] = {"n01000000", "n02000000", "n03000000"};
+    test_devkit_write(test_path("kit"), synsets, 3, "1\n2\n3\n1\n2\n3\n");
+    const char *kit = test_path("kit"), *dest = test_path("deleting");
+    const char *archive = test_train_tar(test_path("train.tar"), table, 3);
+    assert_fails(extract_and_remove(archive, dest, NULL, false), STATUS_FAILED,
+                 "is kept: it has 3 classes, published are 1000; if that is as it should be, say");
+    assert_true(path_exists(archive));
+    assert_ok(extract_with(archive, dest, kit));
+    assert_ok(file_write_atomic(test_path("deleting/n03000000/n03000000_2.JPEG"),
+                                "the same number bytes", 21));
+    assert_fails(extract_and_remove(archive, dest, kit, false), STATUS_CORRUPT,
+                 "n03000000_2.JPEG' has other bytes than the archive");
+    assert_true(path_exists(archive));
+    assert_ok(file_remove(test_path("deleting/n03000000/n03000000_2.JPEG")));
+    assert_int_equal(symlink(archive, test_path("link.tar")), 0);
+    assert_fails(extract_and_remove(test_path("link.tar"), dest, kit, false), STATUS_USAGE,
+                 "is a link and not the archive itself");
+    assert_ok(extract_and_remove(archive, dest, kit, false));
+    assert_false(path_exists(archive));
+    test_check_image(test_path("deleting/n03000000/n03000000_2.JPEG"));
+
+    archive = test_val_tar(test_path("val.tar"), numbers, 5);
+    assert_fails(extract_and_remove(archive, test_path("deleting-val"), kit, false), STATUS_FAILED,
+                 "it has 5 images, published are 6");
+    assert_ok(extract_and_remove(archive, test_path("deleting-val"), kit, true));
+    assert_false(path_exists(archive));
+    archive = test_val_tar(test_path("val.tar"), numbers, 6);
+    assert_ok(extract_and_remove(archive, test_path("deleting-val"), kit, false));
+    assert_false(path_exists(archive));
+}
+
+/* Of two classes one is cut off, at the border of a member: whole as far as can be told, but for
+ * the missing end. */
+static void test_delete_source_cut(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer outer = {0};
+    test_add_class(&outer, "n01000000", 1);
+    test_add_class(&outer, "n02000000", 2);
+    const char *archive = test_write(test_path("cut.tar"), &outer);
+    assert_fails(extract_and_remove(archive, test_path("cut-off"), NULL, true), STATUS_FAILED,
+                 "may be incomplete");
+    outer.length -= 12000;
+    archive = test_write(test_path("cut.tar"), &outer);
+    assert_fails(extract_and_remove(archive, test_path("cut-off"), NULL, true), STATUS_CORRUPT,
+                 "cut short");
+    assert_true(path_exists(archive));
 }
 
 static void test_other_classes(void **state)
@@ -377,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_train),         cmocka_unit_test(test_train_compressed),
         cmocka_unit_test(test_resume),        cmocka_unit_test(test_broken_class),
         cmocka_unit_test(test_bad_archives),  cmocka_unit_test(test_val),
+        cmocka_unit_test(test_delete_source), cmocka_unit_test(test_delete_source_cut),
         cmocka_unit_test(test_other_classes), cmocka_unit_test(test_wrong_archives),
         cmocka_unit_test(test_lock),          cmocka_unit_test(test_kill),
         cmocka_unit_test(test_stop),          cmocka_unit_test(test_full_disk),

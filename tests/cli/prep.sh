@@ -41,3 +41,21 @@ expect_error 1 'ILSVRC2012_img_val.tar is not a tar archive but an HTML page'
 refute_file "$work/y"
 headrace prep "$HEADRACE_DATA/cifar10.tar" "$work/z"
 expect_error 2 'is not a folder'
+
+# Archives go only where nothing was found, and a later run does without them.
+cp "$HEADRACE_DATA"/ILSVRC2012_* "$work/"
+mkdir "$work/own"
+mv "$work"/ILSVRC2012_* "$work/own"
+headrace prep "$work/own" "$work/im age" --delete-source
+expect_error 3 'findings'
+expect_file "$work/own/ILSVRC2012_img_train.tar"
+headrace_ok prep "$work/own" "$work/im age" --delete-source --subset
+refute_file "$work/own/ILSVRC2012_img_train.tar"
+refute_file "$work/own/ILSVRC2012_img_val.tar"
+headrace_ok prep "$work/own" "$work/im age" --delete-source --subset
+expect_stderr 'no archive of .*im age/train any more'
+expect_stdout 'nothing is wrong'
+headrace prep "$work/own" "$work/y" --subset
+expect_error 1 'ILSVRC2012_img_train.tar .*MISSING'
+headrace extract "$HEADRACE_DATA/ILSVRC2012_img_val.tar" "$work/y" --subset
+expect_error 2 'goes with --delete-source'
