@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -127,9 +128,20 @@ static void standard_streams_occupy(void)
         close(fd);
 }
 
+/* Readers keep all shards open, which may be more than the usual soft limit allows. */
+static void file_limit_raise(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit); /* where it may not, few files may do */
+}
+
 int main(int argc, char **argv)
 {
     standard_streams_occupy();
+    file_limit_raise();
     stop_install();
     struct status status = output_finish(run(argc, argv));
     if (status.code != STATUS_DONE)

@@ -81,6 +81,13 @@ expect_stderr 'complete already'
 headrace_ok pack "$work/folder/train" -o "$work/kept.idx" --on-error keep --json
 expect_stdout '"record": ?"cat/bad\.jpg"'
 
+# More shards than the soft limit of open files.
+headrace_ok pack "$archive" --prefix train -o "$work/many.idx" --shard-size 65536
+run bash -c 'ulimit -Sn 32; exec "$@"' bash "$HEADRACE_BIN" verify "$work/many.idx" --quiet
+expect_status 0
+run bash -c 'ulimit -Sn 32; exec "$@"' bash "$HEADRACE_BIN" bench "$work/many.idx" --image-size 8 --epochs 1
+expect_status 0
+
 # Closed streams: nothing that is printed ends up in a file, and lost results are a failure.
 run bash -c 'exec "$@" 0>&- 1>&- 2>&-' bash "$HEADRACE_BIN" pack "$work/part.tar" -o "$work/mute.idx"
 expect_status 1
