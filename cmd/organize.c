@@ -40,14 +40,14 @@ static void print_plan(const struct organize_plan *plan)
         printf("%s -> %s/%s\n", plan->moves[i].name, plan->moves[i].wnid, plan->moves[i].name);
 }
 
-static void print_summary(const struct organize_plan *plan, bool link)
+static void print_summary(const struct organize_plan *plan, size_t placed, bool link)
 {
     if (plan->missing)
         log_note("%" PRIu64 " images of the ground truth are not in %s (the first is "
                  "ILSVRC2012_val_%08" PRIu64 ".JPEG)",
                  plan->missing, plan->val_dir, plan->first_missing);
-    if (plan->count)
-        printf("%s: %zu images %s class folders\n", plan->val_dir, plan->count,
+    if (placed)
+        printf("%s: %zu images %s class folders\n", plan->val_dir, placed,
                link ? "linked into" : "moved into");
     else
         printf("%s: sorted already\n", plan->val_dir);
@@ -68,8 +68,9 @@ struct status cmd_organize(int argc, char **argv)
         print_plan(&plan);
         return OK;
     }
-    TRY(organize_apply(&plan, arguments.link));
+    size_t placed;
+    TRY(organize_apply(&plan, arguments.link, &placed));
     if (!arguments.quiet)
-        print_summary(&plan, arguments.link);
+        print_summary(&plan, placed, arguments.link);
     return OK;
 }

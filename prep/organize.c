@@ -138,7 +138,7 @@ static struct status check_place(const char *from, const char *to, bool *ret_is_
 }
 
 static struct status move_image(const struct organize_plan *plan, const struct organize_move *move,
-                                bool link)
+                                bool link, size_t *placed)
 {
     CLEANUP(memory_free) char *from = NULL;
     CLEANUP(memory_free) char *folder = NULL;
@@ -149,18 +149,20 @@ static struct status move_image(const struct organize_plan *plan, const struct o
     TRY(path_join(folder, move->name, &to));
     TRY(folder_create(folder));
     TRY(check_place(from, to, &is_same));
+    *placed += !is_same;
     if (is_same)
         return link ? OK : file_remove(from); /* renaming one link onto the other does nothing */
     return link ? file_link(from, to) : file_rename(from, to);
 }
 
-struct status organize_apply(const struct organize_plan *plan, bool link)
+struct status organize_apply(const struct organize_plan *plan, bool link, size_t *ret_placed)
 {
     CLEANUP(stage_close) struct stage *stage = NULL;
+    *ret_placed = 0;
     TRY(stage_open(plan->val_dir, &stage)); /* for its lock */
     for (size_t i = 0; i < plan->count; i++) {
         TRY(stop_check());
-        TRY(move_image(plan, &plan->moves[i], link));
+        TRY(move_image(plan, &plan->moves[i], link, ret_placed));
     }
     return plan->count ? folder_sync_tree(plan->val_dir) : OK;
 }

@@ -36,7 +36,7 @@ CLEANUP_VALUE(organize_plan_done, struct organize_plan)
 
 /* Carries the plan out by renaming or, with `link`, by hard links, which leave the flat images
  * where they are. Can be stopped at any moment; a new plan then holds the rest. An image whose
- * place is taken by another file fails. */
-struct status organize_apply(const struct organize_plan *plan, bool link);
+ * place is taken by another file fails. *ret_placed: how many were not in their place before. */
+struct status organize_apply(const struct organize_plan *plan, bool link, size_t *ret_placed);
 
 #endif

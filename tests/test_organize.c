@@ -14,6 +14,7 @@ static const struct test_synset synsets[] = {
 };
 
 static struct organize_plan plan;
+static size_t placed;
 
 static struct status organize(const char *val_dir, bool link)
 {
@@ -22,7 +23,7 @@ static struct status organize(const char *val_dir, bool link)
     organize_plan_done(&plan);
     TRY(devkit_open(test_path("kit"), &devkit));
     TRY(organize_plan_make(val_dir, devkit, &plan));
-    return organize_apply(&plan, link);
+    return organize_apply(&plan, link, &placed);
 }
 
 /* Images 1, 2, 4, 5: number 3 is missing. */
@@ -69,6 +70,7 @@ static void test_links(void **state)
     make_flat();
     for (int run = 0; run < 2; run++) {
         assert_ok(organize(test_path("val"), true));
+        assert_int_equal(placed, run == 0 ? 4 : 0);
         check_sorted();
         assert_true(path_exists(test_path("val/ILSVRC2012_val_00000001.JPEG")));
     }
