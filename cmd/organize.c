@@ -12,8 +12,10 @@ struct organize_arguments {
 #define FIELD(name) offsetof(struct organize_arguments, name)
 
 static const struct option options[] = {
-    {"devkit", 0, OPT_STRING, FIELD(devkit), .value = "PATH", .required = true,
-     .help = "the devkit: its archive or folder"},
+    {"devkit", 0, OPT_STRING, FIELD(devkit), .value = "PATH",
+     .help =
+         "the devkit, its archive or folder, or Kaggle's LOC_val_solution.csv; not needed where "
+         "each name ends in its class (ILSVRC2012_val_00000293_n01440764.JPEG)"},
     {"dry-run", 'n', OPT_FLAG, FIELD(dry_run), .help = "prints what would be moved, moves nothing"},
     {"link", 0, OPT_FLAG, FIELD(link),
      .help = "makes hard links; the flat images stay where they are"},
@@ -28,10 +30,13 @@ static const struct option_usage usage = {
     .max_positionals = 1,
     .summary = "Sorts flat validation images into class folders (VAL_DIR/n01440764/…).",
     .details =
-        "Images are paired with the devkit's ground truth by the number in their names. Each is "
+        "Images are paired with the devkit's ground truth by the number in their names. Without a "
+        "devkit, Hugging "
+        "Face's names, which end in a WNID, say the classes, of training images too. Each is "
         "moved by one rename, so the command can be stopped and run again; on a sorted folder "
         "it does nothing.",
-    .example = "headrace organize imagenet/val --devkit ILSVRC2012_devkit_t12.tar.gz",
+    .example = "headrace organize imagenet/val --devkit ILSVRC2012_devkit_t12.tar.gz\n"
+               "headrace organize ILSVRC/Data/CLS-LOC/val --devkit LOC_val_solution.csv",
 };
 
 static void print_plan(const struct organize_plan *plan)
@@ -62,7 +67,7 @@ struct status cmd_organize(int argc, char **argv)
     TRY(command_parse(&usage, options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(devkit_open(arguments.devkit, &devkit));
+    TRY(arguments.devkit ? devkit_open(arguments.devkit, &devkit) : devkit_open_built_in(&devkit));
     TRY(organize_plan_make(parse.positionals[0], devkit, &plan));
     if (arguments.dry_run) {
         print_plan(&plan);

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "prep/archive.h"
 #include "prep/image_name.h"
+#include "prep/kaggle.h"
 #include "prep/meta_mat.h"
 #include "prep/official.h"
 
@@ -34,6 +35,7 @@ struct devkit {
 struct devkit_files {
     struct buffer meta, truth;
     char *meta_path, *truth_path; /* for messages; NULL: not found */
+    char *solution_path;          /* Kaggle's, where there is no meta.mat */
 };
 
 static void devkit_files_done(struct devkit_files *files)
@@ -42,6 +44,7 @@ static void devkit_files_done(struct devkit_files *files)
     buffer_done(&files->truth);
     memory_free(files->meta_path);
     memory_free(files->truth_path);
+    memory_free(files->solution_path);
 }
 CLEANUP_VALUE(devkit_files_done, struct devkit_files)
 
@@ -140,12 +143,31 @@ static struct status read_archive_in(const char *folder, struct devkit_files *fi
     return OK;
 }
 
+static bool is_solution_name(const char *path)
+{
+    const char *dot = strrchr(path_base(path), '.');
+    return dot && strcasecmp(dot, ".csv") == 0;
+}
+
+static struct status find_solution_in(const char *folder, struct devkit_files *files)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    TRY(path_join(folder, KAGGLE_SOLUTION, &path));
+    if (path_exists(path))
+        files->solution_path = MOVE(path);
+    return OK;
+}
+
 static struct status find_files(const char *path, struct devkit_files *files)
 {
-    if (path_is_folder(path)) {
+    if (is_solution_name(path) && path_exists(path)) {
+        TRY(string_copy(path, &files->solution_path));
+    } else if (path_is_folder(path)) {
         TRY(read_folder(path, max_folder_depth, files));
         if (!files->meta_path)
             TRY(read_archive_in(path, files));
+        if (!files->meta_path)
+            TRY(find_solution_in(path, files));
     } else if (strcmp(path_base(path), meta_name) == 0) {
         CLEANUP(memory_free) char *folder = NULL;
         TRY(path_folder(path, &folder));
@@ -153,10 +175,10 @@ static struct status find_files(const char *path, struct devkit_files *files)
     } else {
         TRY(read_archive(path, files));
     }
-    if (!files->meta_path)
+    if (!files->meta_path && !files->solution_path)
         FAIL(STATUS_NOT_FOUND,
              "%s is not a devkit: it has no meta.mat; expected ILSVRC2012_devkit_t12.tar.gz or the "
-             "folder that was unpacked from it",
+             "folder that was unpacked from it (or Kaggle's " KAGGLE_SOLUTION ")",
              path);
     return OK;
 }
@@ -240,7 +262,6 @@ static struct status parse_truth(struct devkit *devkit, const struct devkit_file
         at = 3;
     while (length > at && strchr("\r\n \t", text[length - 1]))
         length--;
-    TRY(memory_alloc(devkit->id_count, sizeof *devkit->val_counts, &devkit->val_counts));
     for (size_t end; at < length; at = end + 1) {
         const char *newline = memchr(text + at, '\n', length - at);
         end = newline ? (size_t)(newline - text) : length;
@@ -253,11 +274,34 @@ static struct status parse_truth(struct devkit *devkit, const struct devkit_file
         TRY(memory_grow(devkit->val_count + 1, sizeof *devkit->val_labels, &devkit->val_labels,
                         &capacity));
         devkit->val_labels[devkit->val_count++] = label;
-        devkit->val_counts[label]++;
     }
     if (devkit->val_count == 0 && files->truth_path)
         FAIL(STATUS_CORRUPT, "%s is empty", files->truth_path);
     return OK;
+}
+
+static struct status count_labels(struct devkit *devkit)
+{
+    TRY(memory_alloc(class_table_count(devkit->classes), sizeof *devkit->val_counts,
+                     &devkit->val_counts));
+    for (size_t i = 0; i < devkit->val_count; i++)
+        devkit->val_counts[devkit->val_labels[i]]++;
+    return OK;
+}
+
+/* --- Kaggle --- */
+
+/* Without the mapping the classes have to be the published ones. */
+static struct status read_kaggle(struct devkit *devkit, const char *solution_path)
+{
+    CLEANUP(memory_free) char *folder = NULL;
+    CLEANUP(memory_free) char *mapping_path = NULL;
+    TRY(path_folder(solution_path, &folder));
+    TRY(path_join(folder, KAGGLE_MAPPING, &mapping_path));
+    TRY(path_exists(mapping_path) ? kaggle_read_mapping(mapping_path, &devkit->classes)
+                                  : class_table_copy(class_table_ilsvrc2012(), &devkit->classes));
+    return kaggle_read_solution(solution_path, devkit->classes, &devkit->val_labels,
+                                &devkit->val_count);
 }
 
 /* --- Interface --- */
@@ -269,8 +313,24 @@ struct status devkit_open(const char *path, struct devkit **ret_devkit)
     TRY(memory_alloc(1, sizeof *devkit, &devkit));
     TRY(string_copy(path, &devkit->path));
     TRY(status_context(find_files(path, &files), "devkit"));
-    TRY(make_classes(devkit, &files));
-    TRY(parse_truth(devkit, &files));
+    if (files.meta_path) {
+        TRY(make_classes(devkit, &files));
+        TRY(parse_truth(devkit, &files));
+    } else {
+        TRY(read_kaggle(devkit, files.solution_path));
+    }
+    TRY(count_labels(devkit));
+    *ret_devkit = MOVE(devkit);
+    return OK;
+}
+
+struct status devkit_open_built_in(struct devkit **ret_devkit)
+{
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    TRY(memory_alloc(1, sizeof *devkit, &devkit));
+    TRY(string_copy("the built-in table", &devkit->path));
+    TRY(class_table_copy(class_table_ilsvrc2012(), &devkit->classes));
+    TRY(count_labels(devkit));
     *ret_devkit = MOVE(devkit);
     return OK;
 }
@@ -346,11 +406,17 @@ struct status devkit_label_of_name(const struct devkit *devkit, const char *name
                                    uint32_t *ret_label)
 {
     struct image_name parsed = image_name_parse(name);
+    int64_t named = *parsed.wnid ? class_table_find(devkit->classes, parsed.wnid) : -1;
+    if (devkit->val_count == 0 && named >= 0) {
+        *ret_label = (uint32_t)named;
+        return OK;
+    }
     if (devkit->val_count == 0)
         FAIL(STATUS_NOT_FOUND,
-             "devkit: %s has no ILSVRC2012_validation_ground_truth.txt, which says the validation "
-             "images' classes",
-             devkit->path);
+             "the name %s does not tell the image's class, and %s has no "
+             "ILSVRC2012_validation_ground_truth.txt; give --devkit ILSVRC2012_devkit_t12.tar.gz "
+             "(or Kaggle's " KAGGLE_SOLUTION ")",
+             name, devkit->path);
     if (parsed.set != IMAGE_SET_VAL)
         FAIL(STATUS_CORRUPT,
              "%s is not named like a validation image (ILSVRC2012_val_00000001.JPEG), so its class "

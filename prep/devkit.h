@@ -18,17 +18,21 @@
 struct devkit;
 
 /* Opens a devkit: its archive (.tar or .tar.gz), its folder, any folder around that, or a folder
- * that holds the archive under its published name. Fails with STATUS_NOT_FOUND when there is no
- * meta.mat, with STATUS_CORRUPT, naming file and line, when something is wrong in it. The ground
- * truth may be missing (devkit_val_count is 0 then). */
+ * that holds the archive under its published name. Kaggle's LOC_val_solution.csv, with its
+ * LOC_synset_mapping.txt beside it, or a folder of the two, is as good. Fails with STATUS_NOT_FOUND
+ * when there is no meta.mat, with STATUS_CORRUPT, naming file and line, when something is wrong in
+ * it. The ground truth may be missing (devkit_val_count is 0 then). */
 struct status devkit_open(const char *path, struct devkit **ret_devkit);
+/* The built-in classes, and no ground truth: for names that say their classes themselves, as
+ * Hugging Face's do. */
+struct status devkit_open_built_in(struct devkit **ret_devkit);
 void devkit_free(struct devkit *devkit);
 CLEANUP_POINTER(devkit_free, struct devkit)
 
 const char *devkit_path(const struct devkit *devkit);
 /* The leaf classes; borrowed. */
 const struct class_table *devkit_classes(const struct devkit *devkit);
-/* The label of an ILSVRC2012_ID, or -1. */
+/* The label of an ILSVRC2012_ID, or -1. Always -1 for what is not a real devkit. */
 int64_t devkit_label_of_id(const struct devkit *devkit, uint64_t id);
 /* Lines of the ground truth. */
 size_t devkit_val_count(const struct devkit *devkit);
@@ -42,7 +46,8 @@ bool devkit_is_published(const struct devkit *devkit);
 uint32_t devkit_val_labels_crc(const uint32_t *labels, size_t count);
 #define ILSVRC2012_VAL_LABELS_CRC 0x5ee31433
 /* The label of a validation image by its file name, which has to hold its number (a WNID behind the
- * number must agree). Fails with STATUS_CORRUPT. */
+ * number must agree). Without a ground truth any name's WNID decides, and a name without one fails
+ * with STATUS_NOT_FOUND. Fails with STATUS_CORRUPT otherwise. */
 struct status devkit_label_of_name(const struct devkit *devkit, const char *name,
                                    uint32_t *ret_label);
 

@@ -55,5 +55,8 @@ struct image_name image_name_parse(const char *name)
         memcpy(parsed.wnid, name, WNID_LENGTH);
         rest = number_take(name + WNID_LENGTH + 1, &parsed.number);
     }
+    if (rest && *rest == '_' && parsed.set == IMAGE_SET_TRAIN &&
+        strncmp(rest + 1, parsed.wnid, WNID_LENGTH) == 0)
+        rest += 1 + WNID_LENGTH;
     return rest && *rest == '.' ? parsed : other;
 }

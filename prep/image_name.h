@@ -2,7 +2,8 @@
 #define HEADRACE_PREP_IMAGE_NAME_H
 
 /* What the names of ILSVRC2012's images say: n01440764_10026.JPEG, ILSVRC2012_val_00000293.JPEG
- * (also with _n01440764 behind the number, as on Hugging Face), ILSVRC2012_test_00000001.JPEG. */
+ * (these two also with _n01440764 behind the number, as on Hugging Face),
+ * ILSVRC2012_test_00000001.JPEG. */
 
 #include <stdbool.h>
 #include <stdint.h>

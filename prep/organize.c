@@ -99,7 +99,8 @@ static struct status plan_moves(struct organize_plan *plan, const struct devkit 
         if (!entry->is_file || !source_is_image_name(entry->name))
             continue;
         TRY(status_context(devkit_label_of_name(devkit, entry->name, &label), "%s", plan->val_dir));
-        is_seen[image_name_parse(entry->name).number] = true;
+        if (devkit_val_count(devkit))
+            is_seen[image_name_parse(entry->name).number] = true;
         plan->moves[plan->count++] =
             (struct organize_move){entry->name,
                                    class_table_at(devkit_classes(devkit), label)->wnid};

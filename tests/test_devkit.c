@@ -229,6 +229,72 @@ static void test_wrong_places(void **state)
     assert_fails(devkit_open(test_path("page"), &devkit), STATUS_CORRUPT, "an HTML page");
 }
 
+static struct status open_kaggle(const char *solution, const char *mapping,
+                                 struct devkit **ret_devkit)
+{
+    devkit_free(*ret_devkit);
+    *ret_devkit = NULL;
+    TRY(folder_create(test_path("kaggle")));
+    TRY(file_write_atomic(test_path("kaggle/LOC_val_solution.csv"), solution, strlen(solution)));
+    TRY(file_remove(test_path("kaggle/LOC_synset_mapping.txt")));
+    if (mapping)
+        TRY(file_write_atomic(test_path("kaggle/LOC_synset_mapping.txt"), mapping,
+                              strlen(mapping)));
+    return devkit_open(test_path("kaggle"), ret_devkit);
+}
+
+/* Kaggle's files in any order; Windows' line ends. */
+static void test_kaggle(void **state)
+{
+    (void)state;
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    static const char mapping[] = "n03000000 c, third\nn01000000 crane\nn02000000 crane\n";
+    uint32_t label;
+    assert_ok(open_kaggle("ImageId,PredictionString\r\n"
+                          "ILSVRC2012_val_00000003,n03000000 85 1 499 272 \r\n"
+                          "ILSVRC2012_val_00000001,n02000000 0 0 9 9 n02000000 1 1 2 2\r\n"
+                          "ILSVRC2012_val_00000002,n01000000\r\n",
+                          mapping, &devkit));
+    assert_int_equal(devkit_val_count(devkit), 3);
+    assert_int_equal(devkit_val_label(devkit, 1), 1);
+    assert_int_equal(devkit_val_label(devkit, 3), 2);
+    assert_int_equal(devkit_val_count_of(devkit, 0), 1);
+    assert_string_equal(class_table_at(devkit_classes(devkit), 2)->words, "c, third");
+    assert_ok(devkit_label_of_name(devkit, "ILSVRC2012_val_00000002.JPEG", &label));
+    assert_int_equal(label, 0);
+    assert_false(devkit_is_published(devkit));
+    devkit_free(devkit);
+    devkit = NULL;
+    assert_ok(devkit_open(test_path("kaggle/LOC_val_solution.csv"), &devkit));
+    assert_int_equal(devkit_val_count(devkit), 3);
+
+    static const struct {
+        const char *solution, *part;
+    } bad[] = {
+        {"ILSVRC2012_val_00000001,n09000000 1\n", "line 1: n09000000 is none of the 3 classes"},
+        {"ImageId,PredictionString\nILSVRC2012_val_00000002,n01000000\n",
+         "line 2: image ILSVRC2012"
+         "_val_00000002,n01000000 is beyond the 1"},
+        {"ILSVRC2012_val_00000001,n01000000\nILSVRC2012_val_00000001,n01000000\n",
+         "line 2: image ILSVRC2012_val_00000001,n01000000 is listed twice"},
+        {"ILSVRC2012_val_00000001 n01000000\n",
+         "line 1: found \"ILSVRC2012_val_00000001 n01000000"},
+        {"ILSVRC2012_val_00000000,n01000000\n", "line 1: found"},
+        {"ImageId,PredictionString\n", "has no images"},
+        {"", "has no images"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
+        assert_fails(open_kaggle(bad[i].solution, mapping, &devkit), STATUS_CORRUPT, bad[i].part);
+    static const char good[] = "ILSVRC2012_val_00000001,n01440764 1 2 3 4\n";
+    assert_fails(open_kaggle(good, "n0144076 tench\n", &devkit), STATUS_CORRUPT,
+                 "LOC_synset_mapping.txt, line 1: found \"n0144076 tench\"");
+    assert_fails(open_kaggle(good, "n01440764 tench\nn01440764 tench\n", &devkit), STATUS_CORRUPT,
+                 "occurs twice");
+    assert_ok(open_kaggle(good, NULL, &devkit));
+    assert_int_equal(class_table_count(devkit_classes(devkit)), 1000);
+    assert_int_equal(devkit_val_label(devkit, 1), 0);
+}
+
 static void test_published_devkit(void **state)
 {
     (void)state;
@@ -258,11 +324,11 @@ static void test_published_devkit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),           cmocka_unit_test(test_names),
-        cmocka_unit_test(test_ground_truth),     cmocka_unit_test(test_meta_forms),
-        cmocka_unit_test(test_meta_cut),         cmocka_unit_test(test_bad_tables),
-        cmocka_unit_test(test_against_matio),    cmocka_unit_test(test_wrong_places),
-        cmocka_unit_test(test_published_devkit),
+        cmocka_unit_test(test_kaggle),       cmocka_unit_test(test_places),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_ground_truth),
+        cmocka_unit_test(test_meta_forms),   cmocka_unit_test(test_meta_cut),
+        cmocka_unit_test(test_bad_tables),   cmocka_unit_test(test_against_matio),
+        cmocka_unit_test(test_wrong_places), cmocka_unit_test(test_published_devkit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,32 @@ static void test_links(void **state)
     assert_false(path_exists(test_path("val/ILSVRC2012_val_00000001.JPEG")));
 }
 
+/* Hugging Face's names say the classes; nothing else is guessed. */
+static void test_names_with_classes(void **state)
+{
+    (void)state;
+    CLEANUP(devkit_free) struct devkit *built_in = NULL;
+    size_t placed;
+    assert_ok(devkit_open_built_in(&built_in));
+    assert_ok(folder_create(test_path("hf")));
+    assert_ok(file_write_atomic(test_path("hf/ILSVRC2012_val_00000293_n01440764.JPEG"), "x", 1));
+    assert_ok(file_write_atomic(test_path("hf/n01443537_9_n01443537.JPEG"), "x", 1));
+    organize_plan_done(&plan);
+    assert_ok(organize_plan_make(test_path("hf"), built_in, &plan));
+    assert_ok(organize_apply(&plan, false, &placed));
+    assert_int_equal(plan.missing, 0);
+    assert_true(path_exists(test_path("hf/n01440764/ILSVRC2012_val_00000293_n01440764.JPEG")));
+    assert_true(path_exists(test_path("hf/n01443537/n01443537_9_n01443537.JPEG")));
+    organize_plan_done(&plan);
+    assert_ok(file_write_atomic(test_path("hf/ILSVRC2012_val_00000294.JPEG"), "x", 1));
+    assert_fails(organize_plan_make(test_path("hf"), built_in, &plan), STATUS_NOT_FOUND,
+                 "does not tell the image's class");
+    assert_ok(file_remove(test_path("hf/ILSVRC2012_val_00000294.JPEG")));
+    assert_ok(file_write_atomic(test_path("hf/ILSVRC2012_val_00000294_n00000001.JPEG"), "x", 1));
+    assert_fails(organize_plan_make(test_path("hf"), built_in, &plan), STATUS_NOT_FOUND,
+                 "does not tell the image's class");
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -132,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_links),
+        cmocka_unit_test(test_names_with_classes),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_kill),
     };

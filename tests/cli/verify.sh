@@ -10,7 +10,7 @@ expect_stderr 'headrace organize .*/val --devkit'
 headrace verify "$work/val"
 expect_error 1 'headrace organize .*/val --devkit ILSVRC2012_devkit_t12.tar.gz'
 headrace organize "$work/val"
-expect_error 2 'devkit'
+expect_error 1 'give --devkit ILSVRC2012_devkit_t12.tar.gz'
 headrace_ok organize "$work/val" --devkit "$devkit" --dry-run
 expect_stdout '^ILSVRC2012_val_00000347.JPEG -> n[0-9]{8}/ILSVRC2012_val_00000347.JPEG$'
 [ "$(wc -l <"$stdout")" -eq 1300 ] || fail "expected 1300 moves"
