@@ -5,6 +5,7 @@
 #include "index/index_source.h"
 #include "prep/archive_listing.h"
 #include "prep/archive_source.h"
+#include "prep/layout.h"
 
 /* The places of two parts below one folder. */
 struct parts {
@@ -36,7 +37,9 @@ static struct status parts_find_named(const char *path, const char *train, const
 
 static struct status parts_find(const char *path, struct parts *parts, bool *ret_found)
 {
-    TRY(parts_find_named(path, "train", "val", parts, ret_found));
+    CLEANUP(memory_free) char *root = NULL;
+    TRY(layout_find_root(path, &root));
+    TRY(parts_find_named(root, "train", "val", parts, ret_found));
     if (*ret_found && parts->are_folders)
         return OK;
     return parts_find_named(path, "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar", parts,
@@ -85,6 +88,7 @@ static struct status folder_open(const struct source_request *request, struct so
              "'%s' holds a training and a validation part; name one of them (%s), or give a folder "
              "for both, with a slash at its end: -o DIR/",
              request->path, parts.train);
+    TRY(layout_check_classes(request->path));
     return folder_source_open(request->path, NULL, request->threads, ret_source);
 }
 
@@ -113,6 +117,8 @@ static struct status folders_open_pair(const struct parts *parts, unsigned threa
                                        struct source **ret_train, struct source **ret_val)
 {
     CLEANUP(source_free) struct source *train = NULL;
+    TRY(layout_check_classes(parts->train));
+    TRY(layout_check_classes(parts->val));
     TRY(folder_source_open(parts->train, NULL, threads, &train));
     TRY(folder_source_open(parts->val, train->classes, threads, ret_val));
     *ret_train = MOVE(train);

@@ -7,15 +7,23 @@
 
 struct organize_arguments {
     const char *devkit;
+    int folders;
     bool dry_run, link, quiet;
 };
 #define FIELD(name) offsetof(struct organize_arguments, name)
+
+/* As enum folder_numbers. */
+static const char *const folders_names[] = {"none", "labels", "ids", NULL};
 
 static const struct option options[] = {
     {"devkit", 0, OPT_STRING, FIELD(devkit), .value = "PATH",
      .help =
          "the devkit, its archive or folder, or Kaggle's LOC_val_solution.csv; not needed where "
          "each name ends in its class (ILSVRC2012_val_00000293_n01440764.JPEG)"},
+    {"folders", 0, OPT_ENUM, FIELD(folders), .names = folders_names,
+     .help =
+         "renames class folders that are numbers: labels (0 … 999 in the order of sorted WNIDs, "
+         "as in ImageNet-V2), or ids (the devkit's ILSVRC2012_IDs, 1 … 1000) (default %d)"},
     {"dry-run", 'n', OPT_FLAG, FIELD(dry_run), .help = "prints what would be moved, moves nothing"},
     {"link", 0, OPT_FLAG, FIELD(link),
      .help = "makes hard links; the flat images stay where they are"},
@@ -36,13 +44,34 @@ static const struct option_usage usage = {
         "moved by one rename, so the command can be stopped and run again; on a sorted folder "
         "it does nothing.",
     .example = "headrace organize imagenet/val --devkit ILSVRC2012_devkit_t12.tar.gz\n"
-               "headrace organize ILSVRC/Data/CLS-LOC/val --devkit LOC_val_solution.csv",
+               "headrace organize ILSVRC/Data/CLS-LOC/val --devkit LOC_val_solution.csv\n"
+               "headrace organize imagenetv2-matched-frequency-format-val --folders labels",
 };
 
 static void print_plan(const struct organize_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++)
         printf("%s -> %s/%s\n", plan->moves[i].name, plan->moves[i].wnid, plan->moves[i].name);
+}
+
+static struct status organize_folders(const char *dir, const struct devkit *devkit,
+                                      const struct organize_arguments *arguments)
+{
+    CLEANUP(organize_plan_done) struct organize_plan plan = {0};
+    if (arguments->folders == FOLDER_NUMBERS_IDS && !arguments->devkit)
+        FAIL(STATUS_USAGE, "--folders ids needs --devkit, which says what the IDs stand for");
+    if (arguments->link)
+        FAIL(STATUS_USAGE, "--link is for images; folders are renamed");
+    TRY(organize_plan_folders(dir, devkit, (enum folder_numbers)arguments->folders, &plan));
+    if (arguments->dry_run) {
+        for (size_t i = 0; i < plan.count; i++)
+            printf("%s -> %s\n", plan.moves[i].name, plan.moves[i].wnid);
+        return OK;
+    }
+    TRY(organize_apply_folders(&plan));
+    if (!arguments->quiet)
+        printf("%s: %zu folders named by WNID\n", dir, plan.count);
+    return OK;
 }
 
 static void print_summary(const struct organize_plan *plan, size_t placed, bool link)
@@ -68,6 +97,8 @@ struct status cmd_organize(int argc, char **argv)
     if (parse.help)
         return OK;
     TRY(arguments.devkit ? devkit_open(arguments.devkit, &devkit) : devkit_open_built_in(&devkit));
+    if (arguments.folders != FOLDER_NUMBERS_NONE)
+        return organize_folders(parse.positionals[0], devkit, &arguments);
     TRY(organize_plan_make(parse.positionals[0], devkit, &plan));
     if (arguments.dry_run) {
         print_plan(&plan);

@@ -30,9 +30,11 @@ static bool is_number(const char *name)
     return true;
 }
 
-/* Folders 1 … 10 would be labelled 1, 10, 2, …: whoever numbered them meant another order. */
+/* Folders 1 … 10 would be labelled 1, 10, 2, …: whoever numbered them meant another order. A
+ * thousand of them are ImageNet's, in one order or another, even where all have one length. */
 static struct status numbers_refuse(const struct listing *listing)
 {
+    const size_t imagenet_folders = ILSVRC2012_CLASSES;
     size_t shortest = SIZE_MAX, longest = 0;
     for (size_t i = 0; i < listing->folder_count; i++) {
         if (!is_number(listing->folders[i]))
@@ -41,13 +43,15 @@ static struct status numbers_refuse(const struct listing *listing)
         shortest = length < shortest ? length : shortest;
         longest = length > longest ? length : longest;
     }
-    if (shortest == longest)
+    if (shortest == longest && listing->folder_count != imagenet_folders)
         return OK;
     FAIL(STATUS_CORRUPT,
          "%s: the class folders are numbers (%s, %s, …) where WNIDs such as n01440764 were "
-         "expected; rename them to the WNIDs that the devkit's meta.mat gives for these IDs, or to "
-         "numbers of one length (001, 002, …)",
-         listing->root, listing->folders[0], listing->folders[1]);
+         "expected, and what numbers mean is not guessed: if they are labels, 0 … 999 as in "
+         "ImageNet-V2: headrace organize %s --folders labels; if they are ILSVRC2012_IDs, 1 … "
+         "1000: headrace organize %s --folders ids --devkit ILSVRC2012_devkit_t12.tar.gz; if they "
+         "are neither, rename them to numbers of one length (001, 002, …)",
+         listing->root, listing->folders[0], listing->folders[1], listing->root, listing->root);
 }
 
 static struct status no_folders(const char *root, const struct folder_list *entries)

@@ -39,8 +39,9 @@ static struct status check_no_images(const struct organize_plan *plan, const str
     if (first_number)
         FAIL(STATUS_CORRUPT,
              "%s has numeric folders (%s, …), expected WNIDs such as n01440764; if the numbers are "
-             "ILSVRC2012_IDs, meta.mat says which WNID each stands for: rename the folders",
-             plan->val_dir, first_number);
+             "labels, 0 … 999 as in ImageNet-V2: headrace organize %s --folders labels; if they "
+             "are ILSVRC2012_IDs, 1 … 1000: headrace organize %s --folders ids --devkit %s",
+             plan->val_dir, first_number, plan->val_dir, plan->val_dir, devkit_path(devkit));
     CLEANUP(memory_free) char *val = NULL;
     TRY(path_join(plan->val_dir, "val", &val));
     if (path_is_folder(val))

@@ -39,4 +39,19 @@ CLEANUP_VALUE(organize_plan_done, struct organize_plan)
  * place is taken by another file fails. *ret_placed: how many were not in their place before. */
 struct status organize_apply(const struct organize_plan *plan, bool link, size_t *ret_placed);
 
+/* --- Numbered class folders --- */
+
+enum folder_numbers {
+    FOLDER_NUMBERS_NONE,
+    FOLDER_NUMBERS_LABELS, /* 0, 1, … in the order of sorted WNIDs, as ImageNet-V2 has them */
+    FOLDER_NUMBERS_IDS,    /* the devkit's ILSVRC2012_IDs: 1, 2, … */
+};
+
+/* Pairs each folder of `dir` whose name is a number with its class: DIR/name becomes DIR/wnid.
+ * Fails, and changes nothing, for numbers without a class and for places that are taken. */
+struct status organize_plan_folders(const char *dir, const struct devkit *devkit,
+                                    enum folder_numbers numbers, struct organize_plan *ret_plan);
+/* Renames. Can be stopped at any moment; a new plan then holds the rest. */
+struct status organize_apply_folders(const struct organize_plan *plan);
+
 #endif

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "prep/extract_job.h"
+#include "prep/layout.h"
 #include "prep/official.h"
 
 struct prep_inputs {
@@ -142,6 +143,26 @@ static struct status fail_missing(const char *src, const struct prep_inputs *inp
          src, message);
 }
 
+/* Images in folders need no preparation from archives, only the commands that sort and check. */
+static struct status refuse_images(const char *src)
+{
+    CLEANUP(memory_free) char *root = NULL;
+    CLEANUP(memory_free) char *train = NULL;
+    CLEANUP(memory_free) char *val = NULL;
+    TRY(layout_find_root(src, &root));
+    TRY(path_join(root, "train", &train));
+    TRY(path_join(root, "val", &val));
+    if (!path_is_folder(train))
+        return OK;
+    TRY(layout_check_classes(train));
+    if (path_is_folder(val))
+        TRY(layout_check_classes(val));
+    FAIL(STATUS_USAGE,
+         "%s has folders of images already, not archives, so there is nothing to extract; check "
+         "them: headrace verify %s; pack them: headrace pack %s -o DIR/",
+         src, src, src);
+}
+
 /* An archive that an earlier run removed is not missed. */
 static bool is_complete(const struct prep_inputs *inputs, const struct prep_parts *parts)
 {
@@ -162,7 +183,10 @@ static struct status find_inputs(const char *src, const struct prep_parts *parts
     TRY(find_by_name(src, inputs));
     if (!inputs->train || !inputs->val || !inputs->devkit)
         TRY(find_by_content(src, inputs));
-    return is_complete(inputs, parts) ? OK : fail_missing(src, inputs);
+    if (is_complete(inputs, parts))
+        return OK;
+    TRY(refuse_images(src));
+    return fail_missing(src, inputs);
 }
 
 /* A wrong file is met before hours went into the other one. */

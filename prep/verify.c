@@ -12,6 +12,7 @@
 #include "image/folder_source.h"
 #include "prep/archive_listing.h"
 #include "prep/archive_source.h"
+#include "prep/layout.h"
 #include "prep/official.h"
 #include "prep/verify_set.h"
 
@@ -311,6 +312,7 @@ static struct status verify_set(struct verify_set *set, const struct verify_opti
     bool is_folder = path_is_folder(set->path);
     if (is_folder) {
         set->form = "class folders";
+        TRY(layout_check_classes(set->path));
         TRY(folder_source_open(set->path, NULL, options->threads, &source));
     } else {
         TRY(open_archive(set, options, &source));
@@ -365,10 +367,12 @@ static struct status advise_folder(const char *path, struct status status)
 /* A folder that holds train/ or val/ stands for both of them. */
 static struct status find_sets(const char *path, struct verify_report **ret_report)
 {
+    CLEANUP(memory_free) char *root = NULL;
     CLEANUP(memory_free) char *train = NULL;
     CLEANUP(memory_free) char *val = NULL;
-    TRY(path_join(path, "train", &train));
-    TRY(path_join(path, "val", &val));
+    TRY(layout_find_root(path, &root));
+    TRY(path_join(root, "train", &train));
+    TRY(path_join(root, "val", &val));
     char **parts[] = {&train, &val};
     bool has_train = path_is_folder(train), has_val = path_is_folder(val);
     TRY(verify_report_new(path, has_train && has_val ? 2 : 1, ret_report));

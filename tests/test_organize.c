@@ -105,6 +105,45 @@ static void test_names_with_classes(void **state)
                  "does not tell the image's class");
 }
 
+static struct status rename_folders(enum folder_numbers numbers)
+{
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    test_devkit_write(test_path("kit"), synsets, 3, "1\n");
+    organize_plan_done(&plan);
+    TRY(devkit_open(test_path("kit"), &devkit));
+    TRY(organize_plan_folders(test_path("numbered"), devkit, numbers, &plan));
+    return organize_apply_folders(&plan);
+}
+
+/* The same number is another class as a label than as an ID. */
+static void test_numbered_folders(void **state)
+{
+    (void)state;
+    assert_ok(folder_create(test_path("numbered/1")));
+    assert_ok(folder_create(test_path("numbered/other")));
+    assert_ok(rename_folders(FOLDER_NUMBERS_LABELS));
+    assert_true(path_exists(test_path("numbered/n02000000")));
+    assert_ok(rename_folders(FOLDER_NUMBERS_LABELS));
+    assert_int_equal(plan.count, 0);
+    assert_ok(folder_create(test_path("numbered/1")));
+    assert_fails(rename_folders(FOLDER_NUMBERS_LABELS), STATUS_FAILED, "but that exists");
+    assert_ok(rename_folders(FOLDER_NUMBERS_IDS));
+    assert_true(path_exists(test_path("numbered/n03000000")));
+
+    assert_ok(folder_create(test_path("numbered/0")));
+    assert_fails(rename_folders(FOLDER_NUMBERS_IDS), STATUS_CORRUPT,
+                 "numbered/0: there is no class with the ILSVRC2012_ID 0");
+    assert_ok(folder_create(test_path("numbered/00")));
+    assert_fails(rename_folders(FOLDER_NUMBERS_LABELS), STATUS_CORRUPT,
+                 "the folders 0 and 00 have the same number");
+    assert_ok(folder_remove(test_path("numbered/00")));
+    assert_ok(folder_create(test_path("numbered/3")));
+    assert_fails(rename_folders(FOLDER_NUMBERS_LABELS), STATUS_CORRUPT,
+                 "no class with the label 3");
+    assert_true(path_exists(test_path("numbered/0")));
+    assert_true(path_exists(test_path("numbered/other")));
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -159,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_links),
         cmocka_unit_test(test_names_with_classes),
+        cmocka_unit_test(test_numbered_folders),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_kill),
     };

@@ -461,7 +461,7 @@ static void test_wrong_paths(void **state)
     assert_fails(run((struct verify_options){.path = test_path("missing")}), STATUS_NOT_FOUND,
                  "missing does not exist");
     write_image("flat/ILSVRC2012_val_00000001.JPEG");
-    assert_fails(run((struct verify_options){.path = test_path("flat")}), STATUS_NOT_FOUND,
+    assert_fails(run((struct verify_options){.path = test_path("flat")}), STATUS_USAGE,
                  "headrace organize");
     write_text("page.tar", "<html>");
     assert_fails(run((struct verify_options){.path = test_path("page.tar")}), STATUS_CORRUPT,

@@ -8,7 +8,7 @@ devkit=$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz
 headrace_ok extract "$val" "$work/val"
 expect_stderr 'headrace organize .*/val --devkit'
 headrace verify "$work/val"
-expect_error 1 'headrace organize .*/val --devkit ILSVRC2012_devkit_t12.tar.gz'
+expect_error 2 'headrace organize .*/val --devkit ILSVRC2012_devkit_t12.tar.gz'
 headrace organize "$work/val"
 expect_error 1 'give --devkit ILSVRC2012_devkit_t12.tar.gz'
 headrace_ok organize "$work/val" --devkit "$devkit" --dry-run

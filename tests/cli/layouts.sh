@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Data sets as other people lay them out: read, or refused with a command, and that command works.
+source tests/cli/lib.sh
+need_data ILSVRC2012_img_val.tar
+devkit=$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz
+mkdir "$work/all"
+tar -xf "$HEADRACE_DATA/ILSVRC2012_img_val.tar" -C "$work/all"
+headrace_ok organize "$work/all" --devkit "$devkit" --dry-run
+head -n 20 "$stdout" >"$work/list"
+
+# The command that the last message gives after "headrace", run.
+run_advice()
+{
+    local advice
+    advice=$(grep -oE 'headrace (organize|verify) [^;]*' "$stderr" | head -n 1)
+    [ -n "$advice" ] || fail "no command in the message"
+    # shellcheck disable=SC2086 # words are wanted
+    headrace_ok ${advice#headrace }
+}
+
+# Kaggle: class folders for training, flat validation images, and the CSV four folders above them.
+kaggle=$work/kaggle
+images=$kaggle/ILSVRC/Data/CLS-LOC
+mkdir -p "$images/val"
+echo 'ImageId,PredictionString' >"$kaggle/LOC_val_solution.csv"
+number=0
+while read -r name _ place; do
+    number=$((number + 1))
+    wnid=${place%/*}
+    image=$(printf 'ILSVRC2012_val_%08d' "$number")
+    cp "$work/all/$name" "$images/val/$image.JPEG"
+    mkdir -p "$images/train/$wnid"
+    cp "$work/all/$name" "$images/train/$wnid/${wnid}_$number.JPEG"
+    echo "$image,$wnid 1 2 3 4 " >>"$kaggle/LOC_val_solution.csv"
+done <"$work/list"
+headrace prep "$kaggle" "$work/x"
+expect_error 2 'flat validation images .*headrace organize .*/CLS-LOC/val --devkit .*kaggle/LOC_val_solution.csv'
+headrace verify "$kaggle"
+expect_error 2 'flat validation images \(ILSVRC2012_val_00000001.JPEG, …\), not 1000 class folders of 50'
+headrace pack "$images/val" -o "$work/x.idx"
+expect_error 2 'flat validation images'
+headrace pack "$kaggle" -o "$work/x/"
+expect_error 2 'flat validation images'
+run_advice
+expect_stdout 'val: 20 images moved into class folders'
+headrace_ok verify "$kaggle" --subset --devkit "$kaggle/LOC_val_solution.csv"
+expect_stdout '20 validation images'
+headrace_ok pack "$kaggle" -o "$work/kaggle-packed/"
+headrace prep "$kaggle" "$work/x"
+expect_error 2 'nothing to extract; check them: headrace verify'
+
+# Flat validation images in one folder would pass for a class.
+mkdir -p "$work/one/images"
+cp "$work"/all/*0.JPEG "$work/one/images"
+headrace pack "$work/one" -o "$work/x.idx"
+expect_error 2 'one/images has flat validation images .*organize .*one/images --devkit ILSVRC2012_devkit_t12.tar.gz'
+headrace verify "$work/one"
+expect_error 2 'one/images has flat validation images'
+refute_file "$work/x.idx"
+
+# Hugging Face: the names tell the classes.
+mkdir -p "$work/hf"
+while read -r name _ place; do
+    cp "$work/all/$name" "$work/hf/${name%.JPEG}_${place%/*}.JPEG"
+done <"$work/list"
+headrace verify "$work/hf"
+expect_error 2 'their names tell their classes'
+run_advice
+headrace_ok verify "$work/hf" --subset --devkit "$devkit"
+expect_stdout 'nothing is wrong'
+
+# ImageNet-V2's folders are labels; ILSVRC2012_IDs look the same and are something else.
+mkdir -p "$work/v2"/{0,1,999} "$work/ids"/{1,10}
+for folder in "$work"/{v2,ids}/*; do cp "$images"/val/*/ILSVRC2012_val_00000001.JPEG "$folder/a.jpeg"; done
+headrace pack "$work/v2" -o "$work/x.idx"
+expect_error 1 'not guessed: .*organize .*v2 --folders labels; .*organize .*v2 --folders ids --devkit'
+headrace organize "$work/v2" --folders labels --dry-run
+expect_stdout '^999 -> n15075141$'
+headrace_ok organize "$work/v2" --folders labels
+expect_stdout 'v2: 3 folders named by WNID'
+expect_file "$work/v2/n01440764/a.jpeg"
+expect_file "$work/v2/n01443537/a.jpeg"
+expect_file "$work/v2/n15075141/a.jpeg"
+headrace_ok verify "$work/v2" --subset
+headrace organize "$work/ids" --folders ids
+expect_error 2 'needs --devkit'
+headrace_ok organize "$work/ids" --folders ids --devkit "$devkit"
+# The devkit's IDs 1 and 10, which no table of labels has in these places.
+expect_file "$work/ids/n02119789/a.jpeg"
+[ "$(ls "$work/ids" | wc -l)" -eq 2 ] || fail "expected two folders"
+mkdir "$work/ids/0"
+headrace organize "$work/ids" --folders ids --devkit "$devkit"
+expect_error 1 'no class with the ILSVRC2012_ID 0'
+
+# Tiny-ImageNet: the command in the message is for a shell.
+tiny=$work/tiny
+mkdir -p "$tiny/val/images" "$tiny/train"/n0144{0764,3537}/images
+cp "$work/v2/n01440764/a.jpeg" "$tiny/train/n01440764/images/n01440764_0.JPEG"
+cp "$work/v2/n01440764/a.jpeg" "$tiny/train/n01443537/images/n01443537_0.JPEG"
+cp "$work/v2/n01440764/a.jpeg" "$tiny/val/images/val_0.JPEG"
+printf 'val_0.JPEG\tn01443537\t0\t32\t44\t62\n' >"$tiny/val/val_annotations.txt"
+run_shell_advice()
+{
+    local advice
+    advice=$(grep -oE '\(cd .*\)$' "$stderr")
+    run bash -c "$advice"
+    expect_status 0
+}
+headrace verify "$tiny"
+expect_error 2 "Tiny-ImageNet's training images"
+run_shell_advice
+headrace pack "$tiny" -o "$work/tiny-packed/"
+expect_error 2 "Tiny-ImageNet's validation images"
+run_shell_advice
+headrace_ok verify "$tiny" --subset
+expect_file "$tiny/val/n01443537/val_0.JPEG"
