@@ -73,6 +73,11 @@ void disk_set_fault(const char *text)
     fault_set(text);
 }
 
+uint64_t disk_fault_calls(void)
+{
+    return atomic_load(&fault.calls);
+}
+
 /* Counts a call; the error that it has to fail with, or 0. */
 static int fault_check(enum call_kind kind)
 {

@@ -35,5 +35,7 @@ struct status disk_remove_folder(const char *path);
 /* Sets the fault as HEADRACE_FAULT does and counts from 1 again; NULL: none. For tests within one
  * process. */
 void disk_set_fault(const char *text);
+/* How many of these calls there were since then; 0 where no fault is set. */
+uint64_t disk_fault_calls(void);
 
 #endif

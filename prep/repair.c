@@ -16,7 +16,8 @@ struct repair_job {
     const struct source *source; /* the archive */
     const char **bad;            /* paths of damaged images below the set, sorted */
     size_t bad_count;
-    size_t *items; /* of the source: what is to be written, in its order */
+    bool has_leftovers; /* of a killed run, which opening a stage removes */
+    size_t *items;      /* of the source: what is to be written, in its order */
     size_t item_count;
     uint64_t bytes;
 };
@@ -43,9 +44,11 @@ static struct status collect_bad(struct repair_job *job)
 {
     const struct verify_set *set = job->set;
     TRY(memory_alloc(set->finding_count, sizeof *job->bad, &job->bad));
-    for (size_t i = 0; i < set->finding_count; i++)
+    for (size_t i = 0; i < set->finding_count; i++) {
         if (is_damage(set->findings[i].kind))
             job->bad[job->bad_count++] = set->findings[i].path;
+        job->has_leftovers = job->has_leftovers || set->findings[i].kind == FOUND_UNFINISHED;
+    }
     qsort(job->bad, job->bad_count, sizeof *job->bad, path_compare);
     return OK;
 }
@@ -153,7 +156,7 @@ struct status repair(const struct verify_report *report, const struct verify_opt
     job.source = source;
     TRY(collect_bad(&job));
     TRY(collect_items(&job));
-    if (job.item_count)
+    if (job.item_count || job.has_leftovers)
         TRY(write_items(&job));
     *ret_result = (struct repair_result){job.item_count, job.bytes};
     return OK;
