@@ -92,6 +92,30 @@ static void plan_note(const struct source *source, const char *path,
                  prediction->shards == 1 ? "" : "s", shards, index);
 }
 
+/* Labels count the classes that are there: with one less or more than a model knows, all that
+ * follow mean others. */
+static void classes_note(const struct source *source)
+{
+    const struct class_table *classes = source->classes, *published = class_table_ilsvrc2012();
+    size_t count = class_table_count(classes), known = 0;
+    const char *unknown = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *wnid = class_table_at(classes, i)->wnid;
+        if (class_table_find(published, wnid) >= 0)
+            known++;
+        else if (!unknown)
+            unknown = wnid;
+    }
+    if (unknown && known > count / 2)
+        log_warning(
+            "%zu of the %zu classes are ILSVRC2012's, others (%s, …) are not: labels are not "
+            "those of models of ImageNet",
+            known, count, unknown);
+    else if (!unknown && known < ILSVRC2012_CLASSES)
+        log_note("%zu of ILSVRC2012's %d classes are there: labels count these only, 0 … %zu",
+                 known, ILSVRC2012_CLASSES, known - 1);
+}
+
 static void problems_warn(const struct pack_report *report, enum pack_on_error on_error)
 {
     const size_t most = 20;
@@ -220,6 +244,7 @@ static struct status pack_one(const struct source *source, const char *path,
     pack_predict(source, &options, &prediction);
     if (!is_done)
         plan_note(source, path, &prediction);
+    classes_note(source);
     if (is_done || arguments->dry_run)
         return unwritten_print(source, path, is_done, &prediction, arguments);
     TRY(pack_run(source, path, &options, &report));

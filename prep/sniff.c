@@ -61,7 +61,7 @@ static const struct {
     size_t offset, length;
     const char *description;
 } magics[] = {
-    {"PK\3\4", 0, 4, "a zip file"},
+    {"PK\3\4", 0, 4, "a zip file: unpack it with unzip first"},
     {"PK\5\6", 0, 4, "an empty zip file"},
     {"\x89HDF\r\n\x1a\n", 0, 8, "an HDF5 file"},
     {"\x89HDF\r\n\x1a\n", 512, 8, "a MATLAB 7.3 (HDF5) file"},
@@ -73,7 +73,11 @@ static const struct {
     {"\x28\xb5\x2f\xfd", 0, 4, "a Zstandard file: unpack it with unzstd first"},
     {"7z\xbc\xaf\x27\x1c", 0, 6, "a 7z file: unpack it first"},
     {"Rar!", 0, 4, "a RAR file: unpack it first"},
-    {"PAR1", 0, 4, "a Parquet file"},
+    {"PAR1", 0, 4,
+     "a Parquet file, as Hugging Face hands data sets out: take the tar.gz archives of the same "
+     "data "
+     "set and sort them with headrace organize, or write the files in its column image into class "
+     "folders (its labels count the sorted WNIDs)"},
     {"\xff\xd8\xff", 0, 3, "a JPEG image"},
     {"\x89PNG", 0, 4, "a PNG image"},
     {"GIF8", 0, 4, "a GIF image"},

@@ -12,6 +12,7 @@
 #include "image/folder_source.h"
 #include "prep/archive_listing.h"
 #include "prep/archive_source.h"
+#include "prep/known_subset.h"
 #include "prep/layout.h"
 #include "prep/official.h"
 #include "prep/verify_set.h"
@@ -280,6 +281,30 @@ static const struct class_table *choose_table(const struct verify_options *optio
     return 2 * known > count ? built_in : beside;
 }
 
+/* The classes to compare with, NULL if none, and a note where that needs to be known. */
+static struct status find_table(struct verify_set *set, const struct verify_options *options,
+                                const struct source *source, const struct class_table *beside,
+                                const struct class_table **ret_table)
+{
+    const char *subset = known_subset_name(source->classes);
+    *ret_table = NULL;
+    if (set->is_flat)
+        return OK;
+    if (subset && !options->devkit) {
+        set->is_own_split = true;
+        *ret_table = beside;
+        return verify_note(set, "these are the ten classes of %s, whose counts are its own",
+                           subset);
+    }
+    *ret_table = choose_table(options, source, beside);
+    if (*ret_table)
+        return OK;
+    return verify_note(set,
+                       "the classes (%s, …) are not those of ILSVRC2012, whose folders are named "
+                       "like n01440764: nothing to compare them with",
+                       class_table_at(source->classes, 0)->wnid);
+}
+
 /* Whether what the set was compared with is all that is published of it: where --subset or --expect
  * let something pass, or only the training classes beside were there, it is not. */
 static void judge(struct verify_set *set, const struct verify_options *options,
@@ -323,13 +348,8 @@ static struct status verify_set(struct verify_set *set, const struct verify_opti
     }
     if (set->set == IMAGE_SET_OTHER)
         set->set = guess_set(set->path, source);
-    const struct class_table *table =
-        set->is_flat ? NULL : choose_table(options, source, *classes_beside);
-    if (!table && !set->is_flat)
-        TRY(verify_note(set,
-                        "the classes (%s, …) are not those of ILSVRC2012, whose folders are "
-                        "named like n01440764: nothing to compare them with",
-                        class_table_at(source->classes, 0)->wnid));
+    const struct class_table *table;
+    TRY(find_table(set, options, source, *classes_beside, &table));
     TRY(verify_counts(set, options, source, table));
     if (is_folder)
         TRY(verify_strays(set, source));

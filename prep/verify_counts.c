@@ -125,11 +125,12 @@ static struct status check_name(struct counting *counting, const struct source_i
         TRY(check_number(counting, item, &name));
     if (set->is_flat)
         return OK;
-    if (name.set != IMAGE_SET_OTHER && name.set != set->set)
+    if (name.set != IMAGE_SET_OTHER && name.set != set->set && !set->is_own_split)
         return found_misplaced(set, class_name, item, "another set");
     if (*name.wnid && strcmp(name.wnid, class_name) != 0)
         return found_misplaced(set, class_name, item, name.wnid);
-    if (counting->val_labels && name.number >= 1 && name.number <= ILSVRC2012_VAL_IMAGES)
+    if (counting->val_labels && name.set == IMAGE_SET_VAL && name.number >= 1 &&
+        name.number <= ILSVRC2012_VAL_IMAGES)
         counting->val_labels[name.number - 1] =
             (uint32_t)class_table_find(counting->table, class_name);
     if (!has_ground_truth(counting) || name.set != IMAGE_SET_VAL)

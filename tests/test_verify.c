@@ -438,6 +438,29 @@ static void test_two_sets(void **state)
     assert_int_equal(report->sets[1].findings[1].kind, FOUND_CLASS_UNEXPECTED);
 }
 
+/* Imagenette mixes training and validation images, in counts of its own. */
+static void test_imagenette(void **state)
+{
+    (void)state;
+    static const char *const wnids[] = {"n01440764", "n02102040", "n02979186", "n03000684",
+                                        "n03028079", "n03394916", "n03417042", "n03425413",
+                                        "n03445777", "n03888257"};
+    char name[80];
+    for (size_t i = 0; i < ARRAY_LENGTH(wnids); i++) {
+        snprintf(name, sizeof name, "nette/train/%s/ILSVRC2012_val_%08zu.JPEG", wnids[i], i + 1);
+        write_image(name);
+        snprintf(name, sizeof name, "nette/val/%s/%s_9.JPEG", wnids[i], wnids[i]);
+        write_image(name);
+    }
+    assert_ok(run((struct verify_options){.path = test_path("nette")}));
+    assert_int_equal(verify_finding_count(report), 0);
+    assert_shown("note: these are the ten classes of Imagenette");
+    assert_shown("nothing is wrong");
+    assert_ok(folder_remove(test_path("nette/val/n03888257")));
+    assert_ok(run((struct verify_options){.path = test_path("nette/val")}));
+    assert_true(verify_finding_count(report) > 0);
+}
+
 static void test_md5(void **state)
 {
     (void)state;
@@ -518,15 +541,16 @@ int main(void)
 {
     progress_set_quiet(1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),          cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_expected),      cmocka_unit_test(test_untidy_folders),
-        cmocka_unit_test(test_misplaced),     cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_decode),        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_oddities),      cmocka_unit_test(test_duplicates),
-        cmocka_unit_test(test_repair),        cmocka_unit_test(test_val),
-        cmocka_unit_test(test_val_labels),    cmocka_unit_test(test_two_sets),
-        cmocka_unit_test(test_md5),           cmocka_unit_test(test_wrong_paths),
-        cmocka_unit_test(test_text_and_json), cmocka_unit_test(test_real_data),
+        cmocka_unit_test(test_good),        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_expected),    cmocka_unit_test(test_untidy_folders),
+        cmocka_unit_test(test_misplaced),   cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_decode),      cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_oddities),    cmocka_unit_test(test_duplicates),
+        cmocka_unit_test(test_repair),      cmocka_unit_test(test_val),
+        cmocka_unit_test(test_val_labels),  cmocka_unit_test(test_two_sets),
+        cmocka_unit_test(test_imagenette),  cmocka_unit_test(test_md5),
+        cmocka_unit_test(test_wrong_paths), cmocka_unit_test(test_text_and_json),
+        cmocka_unit_test(test_real_data),
     };
     test_devkit_write(test_path("kit"), synsets, 3, "1\n2\n3\n1\n2\n");
     assert_ok(devkit_open(test_path("kit"), &devkit));

@@ -46,6 +46,12 @@ expect_stdout 'val: 20 images moved into class folders'
 headrace_ok verify "$kaggle" --subset --devkit "$kaggle/LOC_val_solution.csv"
 expect_stdout '20 validation images'
 headrace_ok pack "$kaggle" -o "$work/kaggle-packed/"
+expect_stderr "of ILSVRC2012's 1000 classes are there: labels count these only"
+mkdir "$images/train/background"
+cp "$images"/train/*/*_1.JPEG "$images/train/background/n.JPEG"
+headrace_ok pack "$images/train" -o "$work/more.idx"
+expect_stderr "warning: .* are ILSVRC2012's, others \(background, …\) are not"
+rm -r "$images/train/background"
 headrace prep "$kaggle" "$work/x"
 expect_error 2 'nothing to extract; check them: headrace verify'
 
@@ -114,3 +120,11 @@ expect_error 2 "Tiny-ImageNet's validation images"
 run_shell_advice
 headrace_ok verify "$tiny" --subset
 expect_file "$tiny/val/n01443537/val_0.JPEG"
+
+# Parquet and zip are named, with the way out.
+printf 'PAR1 rest' >"$work/train-00000-of-00294.parquet"
+headrace verify "$work/train-00000-of-00294.parquet"
+expect_error 1 'a Parquet file, as Hugging Face hands data sets out: .*headrace organize'
+printf 'PK\003\004 rest' >"$work/imagenet-object-localization-challenge.zip"
+headrace extract "$work/imagenet-object-localization-challenge.zip" "$work/x"
+expect_error 1 'a zip file: unpack it with unzip first'
