@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Preparing from and to untidy places: small disks, relative paths, links, another run, signals.
+source tests/cli/lib.sh
+need_data ILSVRC2012_img_train.tar
+data=$(realpath "$HEADRACE_DATA")
+train=$data/ILSVRC2012_img_train.tar
+
+# Relative paths and links, from another folder. The source is only read.
+mkdir "$work/here"
+ln -s "$data" "$work/here/downloads"
+ln -s "$work/here" "$work/linked"
+cd "$work/linked" || exit 1
+headrace_ok prep downloads out --subset --quiet
+headrace_ok verify ../linked/out --subset
+expect_stdout 'nothing is wrong'
+[ "$(ls "$work/here/out")" = "$(printf 'train\nval')" ] || fail "expected train and val only"
+cd - >/dev/null || exit 1
+
+# A run at a time: the second says so and leaves.
+mkdir "$work/busy"
+exec 8<"$work/busy"
+flock 8
+headrace extract "$train" "$work/busy"
+expect_error 1 "another headrace is writing to '.*/busy'; wait for it"
+[ -z "$(ls -A "$work/busy")" ] || fail "the second run wrote something"
+exec 8<&-
+
+# One SIGINT stops at a safe point; the next run goes on.
+"$HEADRACE_BIN" extract "$train" "$work/stopped" -j 1 >"$stdout" 2>"$stderr" &
+pid=$!
+until [ -d "$work/stopped" ] || ! kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
+kill -INT "$pid" 2>/dev/null
+wait "$pid"
+status=$?
+[ "$status" -eq 75 ] || [ "$status" -eq 0 ] || fail "expected status 75 (or 0, had it been done)"
+headrace_ok extract "$train" "$work/stopped" --quiet
+expect_same "$work/stopped" "$work/here/out/train"
+
+# Small file systems, where this user may mount them: too few bytes and too few inodes are said
+# before anything is written.
+mkdir "$work/mount"
+if ! unshare -rm mount -t tmpfs none "$work/mount" 2>/dev/null; then
+    echo "no mounts here: small file systems are not tested"
+    exit 0
+fi
+on_tmpfs() # OPTIONS COMMAND: with the file system at $work/mount
+{
+    run unshare -rm bash -c "mount -t tmpfs -o $1 none '$work/mount' && $2"
+}
+on_tmpfs size=1m "'$HEADRACE_BIN' extract '$train' '$work/mount/train'; s=\$?; ls -A '$work/mount/train'; exit \$s"
+expect_error 1 "needs [0-9.]+ MB, its file system has [0-9.]+ [kM]B free"
+refute_stdout .
+on_tmpfs size=1g,nr_inodes=500 "'$HEADRACE_BIN' extract '$train' '$work/mount/train'; s=\$?; ls -A '$work/mount/train'; exit \$s"
+expect_error 1 'needs [0-9]+ files, its file system has inodes for [0-9]+; pack the archive in place'
+refute_stdout .
+# More images than their mean size lets expect: a clean stop when the inodes end, then the rest.
+on_tmpfs size=200m,nr_inodes=2100 "'$HEADRACE_BIN' extract '$train' '$work/mount/train' -q || exit 9
+    mount -o remount,nr_inodes=3000 '$work/mount'
+    '$HEADRACE_BIN' extract '$data/ILSVRC2012_img_val.tar' '$work/mount/val' -q; s=\$?
+    mount -o remount,nr_inodes=5000 '$work/mount'
+    '$HEADRACE_BIN' extract '$data/ILSVRC2012_img_val.tar' '$work/mount/val' -q || exit 8
+    ls '$work/mount/val' | wc -l; exit \$s"
+expect_error 1 'run the same command again'
+expect_stdout '^1300$'
+# A source on read-only media.
+run unshare -rm bash -c "mount --bind '$data' '$work/mount' && mount -o remount,bind,ro '$work/mount' &&
+    '$HEADRACE_BIN' pack '$work/mount/ILSVRC2012_img_train.tar' --in-place -o '$work/x.idx' &&
+    ! '$HEADRACE_BIN' extract '$work/mount/ILSVRC2012_img_train.tar' '$work/mount/out' -q"
+expect_status 0
+expect_stderr "Read-only file system"
