@@ -37,3 +37,21 @@ head -c 20000000 "$val" >"$work/ILSVRC2012_img_val.tar"
 headrace extract "$work/ILSVRC2012_img_val.tar" "$work/cut" --devkit "$devkit"
 expect_error 1 'cut short: .*the published ILSVRC2012_img_val.tar has 6744924160 and MD5 29b22e2961454d5413ddabcf34fc5622'
 [ -z "$(ls -A "$work/cut")" ] || fail "something half-written was left"
+
+# The dogs of task 3 are recognised by their classes; they are not the training archive.
+need_data ILSVRC2012_img_train.tar
+mkdir "$work/inner"
+tar -xf "$HEADRACE_DATA/ILSVRC2012_img_train.tar" -C "$work/inner"
+(cd "$work/inner" && for f in *.tar; do [[ $f < n02085620 || $f > n02116738.tar ]] || echo "$f"; done >"$work/dogs")
+tar -cf "$work/t3.tar" -C "$work/inner" -T "$work/dogs"
+headrace_ok extract "$work/t3.tar" "$work/dogs-only" --quiet
+expect_stderr 'warning: .* has only dogs, 125 classes of them: it is the archive of task 3'
+expect_stderr 'all 1000 classes are in ILSVRC2012_img_train.tar'
+# 5,620 classes, as of another year: taken as they are, or refused with a devkit.
+mv "$work/inner/n01440764.tar" "$work/inner/n99999999.tar"
+tar -cf "$work/other.tar" -C "$work/inner" n99999999.tar n01443537.tar
+headrace extract "$work/other.tar" "$work/other" --devkit "$devkit"
+expect_error 1 "1 classes that the devkit's 1000 do not have \(n99999999\) and lacks 999 \(n01440764, "
+refute_file "$work/other/n01443537"
+headrace_ok extract "$work/other.tar" "$work/other"
+expect_stderr 'has 2 classes, and 1 of them are not in ILSVRC2012'
