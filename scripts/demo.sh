@@ -17,7 +17,7 @@ rm -rf "$demo"
 mkdir -p "$demo"
 
 echo "Ten classes of drawn patterns, in the layout of ILSVRC2012: a tar of tars, a flat validation tar, a devkit."
-step build/make-demo "$demo/tarballs" --train 60 --val 20
+step build/make-demo "$demo/tarballs" --train 120 --val 20
 tar -C "$demo/tarballs" -czf "$demo/tarballs/ILSVRC2012_devkit_t12.tar.gz" ILSVRC2012_devkit_t12
 rm -r "$demo/tarballs/ILSVRC2012_devkit_t12"
 
