@@ -69,10 +69,8 @@ static void print_notes(const struct extract_result *result, const char *dest)
                  "ILSVRC2012_val_%08" PRIu64 ".JPEG)",
                  result->missing, result->first_missing);
     if (result->is_flat && result->layout == LAYOUT_VAL)
-        log_note(
-            "the images lie flat; to sort them into class folders: headrace organize %s --devkit "
-            "ILSVRC2012_devkit_t12.tar.gz",
-            dest);
+        log_note("the images lie flat; to sort them into class folders: headrace organize %s%s",
+                 dest, result->names_tell_classes ? "" : " --devkit ILSVRC2012_devkit_t12.tar.gz");
 }
 
 static struct status delete_source(const struct extract_options *extract_options,

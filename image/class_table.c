@@ -1,5 +1,6 @@
 #include "image/class_table.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,33 @@ struct status class_table_from_names(const char *const *names, size_t count,
         entries[i] = all_known ? *class_table_at(known, (size_t)class_table_find(known, names[i]))
                                : (struct class_entry){.wnid = names[i], .words = ""};
     return class_table_make(entries, count, ret_table);
+}
+
+static bool is_number(const char *name)
+{
+    return strspn(name, "0123456789") == strlen(name);
+}
+
+struct status class_names_refuse_numbers(const char *const *names, size_t count, const char *where,
+                                         const char *folder)
+{
+    size_t shortest = SIZE_MAX, longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_number(names[i]))
+            return OK;
+        size_t length = strlen(names[i]);
+        shortest = length < shortest ? length : shortest;
+        longest = length > longest ? length : longest;
+    }
+    if (count < 2 || (shortest == longest && count != ILSVRC2012_CLASSES))
+        return OK;
+    FAIL(STATUS_CORRUPT,
+         "%s: the class folders are numbers (%s, %s, …) where WNIDs such as n01440764 were "
+         "expected, and what numbers mean is not guessed: if they are labels, 0 … 999 as in "
+         "ImageNet-V2: headrace organize %s --folders labels; if they are ILSVRC2012_IDs, 1 … "
+         "1000: headrace organize %s --folders ids --devkit ILSVRC2012_devkit_t12.tar.gz; if they "
+         "are neither, rename them to numbers of one length (001, 002, …)",
+         where, names[0], names[1], folder, folder);
 }
 
 struct status class_table_copy(const struct class_table *table, struct class_table **ret_copy)

@@ -29,6 +29,12 @@ struct status class_table_make(const struct class_entry *entries, size_t count,
 struct status class_table_from_names(const char *const *names, size_t count,
                                      const struct class_table *known,
                                      struct class_table **ret_table);
+/* Fails with STATUS_CORRUPT where class names are numbers that stand for other classes than their
+ * places say, or may: of several lengths (1 … 10 would be labelled 1, 10, 2, …), or a thousand of
+ * them, which are ImageNet's in one order or another. `where` is what has them, `folder` the one
+ * that the commands of the message are for. */
+struct status class_names_refuse_numbers(const char *const *names, size_t count, const char *where,
+                                         const char *folder);
 struct status class_table_copy(const struct class_table *table, struct class_table **ret_copy);
 void class_table_free(struct class_table *table);
 CLEANUP_POINTER(class_table_free, struct class_table)

@@ -1,6 +1,5 @@
 #include "image/folder_source.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,39 +18,6 @@ static bool is_class_folder(const struct folder_entry *entry)
 {
     return entry->is_folder && entry->name[0] != '.' && strcmp(entry->name, "__MACOSX") != 0 &&
            strcmp(entry->name, "lost+found") != 0;
-}
-
-static bool is_number(const char *name)
-{
-    for (const char *c = name; *c; c++) {
-        if (!isdigit((unsigned char)*c))
-            return false;
-    }
-    return true;
-}
-
-/* Folders 1 … 10 would be labelled 1, 10, 2, …: whoever numbered them meant another order. A
- * thousand of them are ImageNet's, in one order or another, even where all have one length. */
-static struct status numbers_refuse(const struct listing *listing)
-{
-    const size_t imagenet_folders = ILSVRC2012_CLASSES;
-    size_t shortest = SIZE_MAX, longest = 0;
-    for (size_t i = 0; i < listing->folder_count; i++) {
-        if (!is_number(listing->folders[i]))
-            return OK;
-        size_t length = strlen(listing->folders[i]);
-        shortest = length < shortest ? length : shortest;
-        longest = length > longest ? length : longest;
-    }
-    if (shortest == longest && listing->folder_count != imagenet_folders)
-        return OK;
-    FAIL(STATUS_CORRUPT,
-         "%s: the class folders are numbers (%s, %s, …) where WNIDs such as n01440764 were "
-         "expected, and what numbers mean is not guessed: if they are labels, 0 … 999 as in "
-         "ImageNet-V2: headrace organize %s --folders labels; if they are ILSVRC2012_IDs, 1 … "
-         "1000: headrace organize %s --folders ids --devkit ILSVRC2012_devkit_t12.tar.gz; if they "
-         "are neither, rename them to numbers of one length (001, 002, …)",
-         listing->root, listing->folders[0], listing->folders[1], listing->root, listing->root);
 }
 
 static struct status no_folders(const char *root, const struct folder_list *entries)
@@ -159,7 +125,7 @@ struct status folder_source_open(const char *root, const struct class_table *cla
     }
     if (listing.folder_count == 0)
         return no_folders(root, &entries);
-    TRY(numbers_refuse(&listing));
+    TRY(class_names_refuse_numbers(listing.folders, listing.folder_count, root, root));
 
     TRY(string_copy("class-folders", &source->kind));
     TRY(classes ? class_table_copy(classes, &source->classes)

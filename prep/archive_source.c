@@ -211,6 +211,8 @@ struct status tar_source_open(const struct archive_file *file, const char *prefi
     TRY(archive_list(file, &listing));
     TRY(choose_prefix(file, &listing, prefix, &placement.names, &prefix));
     TRY(place(&listing, prefix, &placement));
+    TRY(class_names_refuse_numbers(placement.classes, placement.class_count, file->path,
+                                   "<the folder it was unpacked to>"));
     TRY(source_new(&source));
     TRY(string_copy("class-folders-tar", &source->kind));
     TRY(classes ? class_table_copy(classes, &source->classes)

@@ -115,6 +115,8 @@ static struct status flat_unit(struct flat_job *flat, const char *name,
         TRY(status_context(devkit_label_of_name(devkit, name, &label), "%s", job->file->path));
         folder = class_table_at(devkit_classes(devkit), label)->wnid;
         flat->is_seen[image_name_parse(name).number] = true;
+    } else {
+        job->names_without_class += !*image_name_parse(name).wnid;
     }
     if (!flat->units[label])
         TRY(stage_unit_open(job->stage, folder, &flat->units[label]));
@@ -275,6 +277,7 @@ static void fill_result(struct extract_job *job, struct extract_result *result)
     *result = (struct extract_result){
         .layout = job->layout,
         .is_flat = job->is_flat,
+        .names_tell_classes = job->is_flat && job->names_without_class == 0,
         .classes = job->is_flat ? 0 : job->classes,
         .images = job->images,
         .bytes = job->bytes,

@@ -24,6 +24,8 @@ struct extract_options {
 struct extract_result {
     enum archive_layout layout;
     bool is_flat;
+    bool names_tell_classes; /* flat, but each name ends in a WNID (headrace organize needs no more)
+                              */
     uint64_t classes;
     uint64_t images, bytes;    /* in the archive */
     uint64_t kept;             /* of the images: were there already */

@@ -25,7 +25,8 @@ struct extract_job {
     struct progress *progress;
     atomic_uint_fast64_t images, bytes, kept, ignored, extra, warnings;
     uint64_t classes, missing, first_missing;
-    pthread_mutex_t mutex; /* guards what follows */
+    uint64_t names_without_class; /* of a flat archive */
+    pthread_mutex_t mutex;        /* guards what follows */
     uint64_t other_counts;
     char *other_count_example;
 };

@@ -69,17 +69,25 @@ mkdir -p "$work/hf"
 while read -r name _ place; do
     cp "$work/all/$name" "$work/hf/${name%.JPEG}_${place%/*}.JPEG"
 done <"$work/list"
+tar -czf "$work/val_images.tar.gz" -C "$work/hf" .
+headrace_ok extract "$work/val_images.tar.gz" "$work/hf-extracted"
+expect_stderr 'lie flat; .*: headrace organize .*/hf-extracted$'
+run_advice
 headrace verify "$work/hf"
 expect_error 2 'their names tell their classes'
 run_advice
 headrace_ok verify "$work/hf" --subset --devkit "$devkit"
 expect_stdout 'nothing is wrong'
+expect_same "$work/hf" "$work/hf-extracted"
 
 # ImageNet-V2's folders are labels; ILSVRC2012_IDs look the same and are something else.
 mkdir -p "$work/v2"/{0,1,999} "$work/ids"/{1,10}
 for folder in "$work"/{v2,ids}/*; do cp "$images"/val/*/ILSVRC2012_val_00000001.JPEG "$folder/a.jpeg"; done
 headrace pack "$work/v2" -o "$work/x.idx"
 expect_error 1 'not guessed: .*organize .*v2 --folders labels; .*organize .*v2 --folders ids --devkit'
+tar -cf "$work/v2.tar" -C "$work" v2
+headrace pack "$work/v2.tar" -o "$work/x.idx"
+expect_error 1 'v2.tar: the class folders are numbers \(0, 1, …\)'
 headrace organize "$work/v2" --folders labels --dry-run
 expect_stdout '^999 -> n15075141$'
 headrace_ok organize "$work/v2" --folders labels
