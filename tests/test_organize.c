@@ -84,7 +84,6 @@ static void test_names_with_classes(void **state)
 {
     (void)state;
     CLEANUP(devkit_free) struct devkit *built_in = NULL;
-    size_t placed;
     assert_ok(devkit_open_built_in(&built_in));
     assert_ok(folder_create(test_path("hf")));
     assert_ok(file_write_atomic(test_path("hf/ILSVRC2012_val_00000293_n01440764.JPEG"), "x", 1));
