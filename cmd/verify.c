@@ -30,7 +30,7 @@ static const struct option options[] = {
     {"decode", 0, OPT_FLAG, FIELD(decode),
      .help = "decodes every image, not only those whose first and last bytes are odd"},
     {"duplicates", 0, OPT_FLAG, FIELD(duplicates),
-     .help = "finds images that have the same bytes under two names"},
+     .help = "finds images that have the same bytes, also in training and validation"},
     {"repair", 0, OPT_STRING, FIELD(repair), .value = "ARCHIVE",
      .help = "of a folder: extracts from ARCHIVE what is missing, damaged or of another size, and "
              "verifies again"},

@@ -18,6 +18,8 @@
 #include "prep/verify_set.h"
 
 static const char flat_class[] = "(flat)";
+/* train/ and val/. */
+#define MAX_SETS 2
 
 /* --- Reports --- */
 
@@ -330,37 +332,53 @@ static void sort_results(struct verify_set *set)
         qsort(set->oddities, set->oddity_count, sizeof *set->oddities, oddity_compare);
 }
 
-static struct status verify_set(struct verify_set *set, const struct verify_options *options,
-                                struct class_table **classes_beside)
+/* What verifying one set leaves for the end. */
+struct verify_run {
+    const struct verify_options *options;
+    struct verify_report *report;
+    struct class_table *classes_beside; /* of the first set */
+    struct source *sources[MAX_SETS];
+    const struct class_table *tables[MAX_SETS]; /* that the sets were compared with */
+};
+
+static void verify_run_done(struct verify_run *run)
 {
-    CLEANUP(source_free) struct source *source = NULL;
+    for (size_t i = 0; i < MAX_SETS; i++)
+        source_free(run->sources[i]);
+    class_table_free(run->classes_beside);
+    verify_report_free(run->report);
+}
+CLEANUP_VALUE(verify_run_done, struct verify_run)
+
+static struct status open_set(struct verify_set *set, const struct verify_options *options,
+                              struct source **ret_source)
+{
+    if (!path_is_folder(set->path))
+        return open_archive(set, options, ret_source);
+    set->form = "class folders";
+    TRY(layout_check_classes(set->path));
+    return folder_source_open(set->path, NULL, options->threads, ret_source);
+}
+
+static struct status verify_set(struct verify_run *run, size_t index)
+{
+    struct verify_set *set = &run->report->sets[index];
+    const struct verify_options *options = run->options;
+    TRY(open_set(set, options, &run->sources[index]));
+    const struct source *source = run->sources[index];
+    if (!source) /* a devkit */
+        return OK;
     bool is_folder = path_is_folder(set->path);
-    if (is_folder) {
-        set->form = "class folders";
-        TRY(layout_check_classes(set->path));
-        TRY(folder_source_open(set->path, NULL, options->threads, &source));
-    } else {
-        TRY(open_archive(set, options, &source));
-        if (!source)
-            return OK;
-        if (source->ignored)
-            TRY(verify_note(set, "%" PRIu64 " other members were passed over", source->ignored));
-    }
+    if (!is_folder && source->ignored)
+        TRY(verify_note(set, "%" PRIu64 " other members were passed over", source->ignored));
     if (set->set == IMAGE_SET_OTHER)
         set->set = guess_set(set->path, source);
-    const struct class_table *table;
-    TRY(find_table(set, options, source, *classes_beside, &table));
-    TRY(verify_counts(set, options, source, table));
+    TRY(find_table(set, options, source, run->classes_beside, &run->tables[index]));
+    TRY(verify_counts(set, options, source, run->tables[index]));
     if (is_folder)
         TRY(verify_strays(set, source));
     TRY(verify_images(set, options, source));
-    if (options->duplicates)
-        TRY(verify_duplicates(set, options, source));
-    sort_results(set);
-    judge(set, options, table);
-    if (!*classes_beside)
-        TRY(class_table_copy(source->classes, classes_beside));
-    return OK;
+    return run->classes_beside ? OK : class_table_copy(source->classes, &run->classes_beside);
 }
 
 /* --- Paths --- */
@@ -406,21 +424,27 @@ static struct status find_sets(const char *path, struct verify_report **ret_repo
 
 struct status verify(const struct verify_options *options, struct verify_report **ret_report)
 {
-    CLEANUP(verify_report_free) struct verify_report *report = NULL;
-    CLEANUP(class_table_free) struct class_table *classes_beside = NULL;
+    CLEANUP(verify_run_done) struct verify_run run = {.options = options};
     if (!path_exists(options->path))
         FAIL(STATUS_NOT_FOUND, "%s does not exist", options->path);
     if (options->prefix && path_is_folder(options->path))
         return archive_fail_prefix(options->path, "a folder");
     if (options->md5 && path_is_folder(options->path))
         FAIL(STATUS_USAGE, "--md5 recognises published archives; %s is a folder", options->path);
-    TRY(find_sets(options->path, &report));
-    if (options->has_expected && report->set_count > 1)
+    TRY(find_sets(options->path, &run.report));
+    struct verify_set *sets = run.report->sets;
+    if (options->has_expected && run.report->set_count > 1)
         FAIL(STATUS_USAGE, "--expect is for one set; verify %s and %s one after the other",
-             report->sets[0].path, report->sets[1].path);
-    for (size_t i = 0; i < report->set_count; i++)
-        TRY(advise_folder(report->sets[i].path,
-                          verify_set(&report->sets[i], options, &classes_beside)));
-    *ret_report = MOVE(report);
+             sets[0].path, sets[1].path);
+    for (size_t i = 0; i < run.report->set_count; i++)
+        TRY(advise_folder(sets[i].path, verify_set(&run, i)));
+    if (options->duplicates)
+        TRY(verify_duplicates(run.report, options, (const struct source *const *)run.sources));
+    for (size_t i = 0; i < run.report->set_count; i++) {
+        sort_results(&sets[i]);
+        if (run.sources[i])
+            judge(&sets[i], options, run.tables[i]);
+    }
+    *ret_report = MOVE(run.report);
     return OK;
 }

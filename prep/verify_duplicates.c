@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/path.h"
 #include "base/pool.h"
 #include "base/progress.h"
 #include "base/stop.h"
@@ -10,17 +11,18 @@
 /* An image whose length another one has too. */
 struct candidate {
     uint64_t length;
-    size_t item;
+    size_t set, item;
     bool is_read;
     uint8_t digest[SHA256_BYTES];
 };
 
 struct duplicate_search {
-    const struct source *source;
+    struct verify_report *report;
+    const struct source *const *sources; /* of the report's sets */
     struct candidate *candidates;
     size_t count;
-    struct source_reader *reader;
-    struct buffer *scratch; /* of each thread */
+    struct source_reader **readers; /* of the sources */
+    struct buffer *scratch;         /* of each thread */
     unsigned threads;
     struct progress *progress;
 };
@@ -31,7 +33,9 @@ static void duplicate_search_done(struct duplicate_search *search)
         buffer_done(&search->scratch[i]);
     memory_free(search->scratch);
     memory_free(search->candidates);
-    source_reader_close(search->reader);
+    for (size_t i = 0; search->readers && i < search->report->set_count; i++)
+        source_reader_close(search->readers[i]);
+    memory_free(search->readers);
     progress_close(search->progress);
 }
 CLEANUP_VALUE(duplicate_search_done, struct duplicate_search)
@@ -41,6 +45,8 @@ static int length_compare(const void *a, const void *b)
     const struct candidate *p = a, *q = b;
     if (p->length != q->length)
         return p->length < q->length ? -1 : 1;
+    if (p->set != q->set)
+        return p->set < q->set ? -1 : 1;
     return p->item < q->item ? -1 : p->item > q->item;
 }
 
@@ -77,7 +83,7 @@ static struct status digest_one(uint64_t i, unsigned thread, void *context)
     struct candidate *candidate = &search->candidates[i];
     struct buffer *bytes = &search->scratch[thread];
     TRY(stop_check());
-    struct status status = source_read(search->reader, candidate->item, bytes);
+    struct status status = source_read(search->readers[candidate->set], candidate->item, bytes);
     if (status.code == STATUS_NO_MEMORY)
         return status;
     candidate->is_read = status.code == STATUS_DONE;
@@ -88,9 +94,23 @@ static struct status digest_one(uint64_t i, unsigned thread, void *context)
     return OK;
 }
 
-static struct status report_equal(struct verify_set *set, const struct duplicate_search *search)
+/* As the finding's set names it; with its set's folder, or archive, where that is another one. */
+static struct status path_of(const struct duplicate_search *search,
+                             const struct candidate *candidate, size_t seen_from, char **ret_path)
 {
-    const struct source *source = search->source;
+    CLEANUP(memory_free) char *path = NULL;
+    const struct source *source = search->sources[candidate->set];
+    const struct verify_set *set = &search->report->sets[candidate->set];
+    TRY(verify_item_path(set, source, &source->items[candidate->item], &path));
+    if (candidate->set == seen_from)
+        *ret_path = MOVE(path);
+    else
+        TRY(path_join(path_base(set->path), path, ret_path));
+    return OK;
+}
+
+static struct status report_equal(const struct duplicate_search *search)
+{
     const struct candidate *first = NULL;
     for (size_t i = 0; i < search->count; i++) {
         const struct candidate *candidate = &search->candidates[i];
@@ -102,31 +122,49 @@ static struct status report_equal(struct verify_set *set, const struct duplicate
             first = candidate;
             continue;
         }
-        TRY(verify_item_path(set, source, &source->items[first->item], &first_path));
-        TRY(verify_item_path(set, source, &source->items[candidate->item], &path));
-        TRY(verify_found(set, FOUND_DUPLICATE, path, "the same bytes as %s", first_path));
+        TRY(path_of(search, first, candidate->set, &first_path));
+        TRY(path_of(search, candidate, candidate->set, &path));
+        TRY(verify_found(&search->report->sets[candidate->set], FOUND_DUPLICATE, path,
+                         "the same bytes as %s", first_path));
     }
     return OK;
 }
 
-struct status verify_duplicates(struct verify_set *set, const struct verify_options *options,
-                                const struct source *source)
+/* All images of all sets. */
+static struct status collect(struct duplicate_search *search)
+{
+    size_t set_count = search->report->set_count, count = 0;
+    TRY(memory_alloc(set_count, sizeof *search->readers, &search->readers));
+    for (size_t set = 0; set < set_count; set++)
+        count += search->sources[set] ? search->sources[set]->item_count : 0;
+    TRY(memory_alloc(count, sizeof *search->candidates, &search->candidates));
+    for (size_t set = 0; set < set_count; set++) {
+        const struct source *source = search->sources[set];
+        if (!source)
+            continue;
+        TRY(source_reader_open(source, &search->readers[set]));
+        for (size_t i = 0; i < source->item_count; i++)
+            search->candidates[search->count++] =
+                (struct candidate){.length = source->items[i].length, .set = set, .item = i};
+    }
+    return OK;
+}
+
+struct status verify_duplicates(struct verify_report *report, const struct verify_options *options,
+                                const struct source *const *sources)
 {
     CLEANUP(duplicate_search_done)
-    struct duplicate_search search = {.source = source,
-                                      .count = source->item_count,
+    struct duplicate_search search = {.report = report,
+                                      .sources = sources,
                                       .threads = options->threads};
     CLEANUP(pool_close) struct pool *pool = NULL;
-    TRY(memory_alloc(search.count, sizeof *search.candidates, &search.candidates));
-    for (size_t i = 0; i < search.count; i++)
-        search.candidates[i] = (struct candidate){.length = source->items[i].length, .item = i};
+    TRY(collect(&search));
     qsort(search.candidates, search.count, sizeof *search.candidates, length_compare);
     uint64_t bytes = keep_equal_lengths(&search);
     TRY(memory_alloc(search.threads, sizeof *search.scratch, &search.scratch));
-    TRY(source_reader_open(source, &search.reader));
     TRY(progress_open("compare", "images", search.count, bytes, &search.progress));
     TRY(pool_open(options->threads, &pool));
     TRY(pool_run(pool, search.count, digest_one, &search));
     qsort(search.candidates, search.count, sizeof *search.candidates, digest_compare);
-    return report_equal(set, &search);
+    return report_equal(&search);
 }

@@ -324,6 +324,22 @@ static void test_duplicates(void **state)
     assert_found(2, FOUND_EMPTY_FILE, "n03000000/n03000000_0.JPEG", "");
 }
 
+/* A validation image that was trained on. */
+static void test_duplicates_across(void **state)
+{
+    (void)state;
+    write_text("leak/train/cat/1.jpg", "\xff\xd8\xff one \xff\xd9");
+    write_text("leak/train/cat/2.jpg", "\xff\xd8\xff two \xff\xd9");
+    write_text("leak/val/cat/1.jpg", "\xff\xd8\xff six \xff\xd9");
+    write_text("leak/val/cat/2.jpg", "\xff\xd8\xff one \xff\xd9");
+    write_text("leak/val/cat/3.jpg", "\xff\xd8\xff one more \xff\xd9");
+    assert_ok(run((struct verify_options){.path = test_path("leak"), .duplicates = true}));
+    assert_int_equal(verify_finding_count(report), 1);
+    assert_int_equal(report->sets[1].finding_count, 1);
+    assert_string_equal(report->sets[1].findings[0].path, "cat/2.jpg");
+    assert_string_equal(report->sets[1].findings[0].text, "the same bytes as train/cat/1.jpg");
+}
+
 /* Only what is bad is written, and then nothing is. */
 static void test_repair(void **state)
 {
@@ -541,15 +557,25 @@ int main(void)
 {
     progress_set_quiet(1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_expected),    cmocka_unit_test(test_untidy_folders),
-        cmocka_unit_test(test_misplaced),   cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_decode),      cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_oddities),    cmocka_unit_test(test_duplicates),
-        cmocka_unit_test(test_repair),      cmocka_unit_test(test_val),
-        cmocka_unit_test(test_val_labels),  cmocka_unit_test(test_two_sets),
-        cmocka_unit_test(test_imagenette),  cmocka_unit_test(test_md5),
-        cmocka_unit_test(test_wrong_paths), cmocka_unit_test(test_text_and_json),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_expected),
+        cmocka_unit_test(test_untidy_folders),
+        cmocka_unit_test(test_misplaced),
+        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_oddities),
+        cmocka_unit_test(test_duplicates),
+        cmocka_unit_test(test_duplicates_across),
+        cmocka_unit_test(test_repair),
+        cmocka_unit_test(test_val),
+        cmocka_unit_test(test_val_labels),
+        cmocka_unit_test(test_two_sets),
+        cmocka_unit_test(test_imagenette),
+        cmocka_unit_test(test_md5),
+        cmocka_unit_test(test_wrong_paths),
+        cmocka_unit_test(test_text_and_json),
         cmocka_unit_test(test_real_data),
     };
     test_devkit_write(test_path("kit"), synsets, 3, "1\n2\n3\n1\n2\n");
