@@ -163,6 +163,35 @@ static struct status refuse_images(const char *src)
          src, src, src);
 }
 
+/* The data set in another form: opening such a file fails with what it is and the way out. */
+static struct status refuse_other_forms(const char *folder)
+{
+    static const char *const endings[] = {".parquet", ".zip"};
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    TRY(folder_list_read(folder, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        const char *dot = strrchr(list.entries[i].name, '.');
+        for (size_t k = 0; dot && k < ARRAY_LENGTH(endings); k++) {
+            CLEANUP(memory_free) char *path = NULL;
+            CLEANUP(archive_file_close) struct archive_file *file = NULL;
+            if (strcmp(dot, endings[k]) != 0)
+                continue;
+            TRY(path_join(folder, list.entries[i].name, &path));
+            TRY(archive_file_open(path, &file));
+        }
+    }
+    return OK;
+}
+
+/* Hugging Face's snapshots have a folder data/. */
+static struct status refuse_snapshot(const char *src)
+{
+    CLEANUP(memory_free) char *data = NULL;
+    TRY(refuse_other_forms(src));
+    TRY(path_join(src, "data", &data));
+    return path_is_folder(data) ? refuse_other_forms(data) : OK;
+}
+
 /* An archive that an earlier run removed is not missed. */
 static bool is_complete(const struct prep_inputs *inputs, const struct prep_parts *parts)
 {
@@ -186,6 +215,7 @@ static struct status find_inputs(const char *src, const struct prep_parts *parts
     if (is_complete(inputs, parts))
         return OK;
     TRY(refuse_images(src));
+    TRY(refuse_snapshot(src));
     return fail_missing(src, inputs);
 }
 

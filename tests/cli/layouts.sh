@@ -136,3 +136,8 @@ expect_error 1 'a Parquet file, as Hugging Face hands data sets out: .*headrace 
 printf 'PK\003\004 rest' >"$work/imagenet-object-localization-challenge.zip"
 headrace extract "$work/imagenet-object-localization-challenge.zip" "$work/x"
 expect_error 1 'a zip file: unpack it with unzip first'
+mkdir -p "$work/snapshot/data"
+mv "$work/train-00000-of-00294.parquet" "$work/snapshot/data"
+headrace prep "$work/snapshot" "$work/x"
+expect_error 1 'data/train-00000-of-00294.parquet is not a tar archive but a Parquet file'
+refute_file "$work/x"
