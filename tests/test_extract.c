@@ -213,6 +213,18 @@ static void test_bad_archives(void **state)
     assert_fails(extract_with(test_write(test_path("twice.tar"), &twice), test_path("twice"), NULL),
                  STATUS_CORRUPT, "\"n01000000\" occurs twice");
 
+    /* Two parents make no two classes of one. */
+    CLEANUP(buffer_done) struct buffer parents = {0};
+    inner.length = 0;
+    assert_ok(tar_add_file(&inner, "n01000000_1.JPEG", "x", 1));
+    assert_ok(tar_end(&inner, 512));
+    assert_ok(tar_add_file(&parents, "a/n01000000.tar", inner.data, inner.length));
+    assert_ok(tar_add_file(&parents, "b/n01000000.tar", inner.data, inner.length));
+    assert_ok(tar_end(&parents, 512));
+    assert_fails(extract_with(test_write(test_path("parents.tar"), &parents), test_path("parents"),
+                              NULL),
+                 STATUS_CORRUPT, "\"n01000000\" occurs twice");
+
     inner.length = 0;
     assert_ok(tar_add_file(&inner, "n01000000_1.JPEG", "x", 1));
     assert_ok(tar_add_file(&inner, "n01000000_1.JPEG", "y", 1));
