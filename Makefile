@@ -184,7 +184,7 @@ $(BUILD)/flags: FORCE
 
 $(BUILD)/build_id.h: FORCE
 	$(call UPDATE,'#define HEADRACE_BUILD_ID "$(shell \
-	    cat $(wildcard train/backend.h train/network.h base/*.h) /dev/null | sha256sum | cut -c1-16)"')
+	    cat $(wildcard train/backend.h train/network.h image/*.h base/*.h) /dev/null | sha256sum | cut -c1-16)"')
 
 # Whole jobs use all cores when no -j was given.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -218,12 +218,14 @@ ifdef FUZZ_SECONDS
 endif
 
 ROOT := $(DESTDIR)$(PREFIX)
+# Headers that call themselves private stay here.
+PUBLIC_HEADERS = $(shell grep -Li '[:;/*] private to ' $(wildcard base/*.h image/*.h prep/*.h index/*.h))
 install: all
 	install -d $(ROOT)/bin $(ROOT)/lib/headrace $(ROOT)/lib/pkgconfig $(ROOT)/share/headrace/recipes
 	install -m 755 $(PROGRAM) $(ROOT)/bin/
 	install -m 755 $(LIBRARY) $(ROOT)/lib/
 	install -m 644 $(wildcard train/recipes/*.recipe) $(ROOT)/share/headrace/recipes/
-	for header in $(wildcard base/*.h image/*.h prep/*.h index/*.h); do \
+	@for header in $(PUBLIC_HEADERS); do \
 	    install -D -m 644 $$header $(ROOT)/include/headrace/$$header || exit 1; done
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' scripts/headrace.pc.in >$(ROOT)/lib/pkgconfig/headrace.pc
 ifneq ($(MODULES),)

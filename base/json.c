@@ -313,6 +313,16 @@ bool json_is_nothing(const struct json *value)
     return !value || json_is_null(unwrap(value));
 }
 
+bool json_holds_string(const struct json *value)
+{
+    return value && json_is_string(unwrap(value));
+}
+
+bool json_holds_number(const struct json *value)
+{
+    return value && json_is_number(unwrap(value));
+}
+
 const char *json_key_at(const struct json *object, size_t index)
 {
     void *member = json_object_iter(unwrap(object));

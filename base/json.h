@@ -62,6 +62,8 @@ struct status json_as_array(const struct json *value, size_t *ret_length);
 struct status json_as_string(const struct json *value, const char **ret_value);
 /* Whether it is null, or missing (NULL). */
 bool json_is_nothing(const struct json *value);
+bool json_holds_string(const struct json *value);
+bool json_holds_number(const struct json *value);
 /* The key of the i-th member of an object, in the order of the text; NULL past the end. */
 const char *json_key_at(const struct json *object, size_t index);
 

@@ -49,7 +49,8 @@ static const struct option_usage eval_usage = {
     .max_positionals = 2,
     .summary = "Measures top-1 and top-5 accuracy, each image counted exactly once.",
     .details =
-        "CHECKPOINT is a RUN_DIR (its model_best), a file of a checkpoint, or bare weights: a "
+        "CHECKPOINT is a RUN_DIR (its model_best, or its checkpoint where no epoch ended yet), a "
+        "file of a checkpoint, or bare weights: a "
         "torchvision state_dict as safetensors, with --arch. SET is an index or class "
         "folders; its classes are matched by WNID and may be some of the network's only.",
     .example = "headrace eval run/model_best.safetensors val.idx",

@@ -25,7 +25,7 @@ struct replay_arguments {
 #define FIELD(name) offsetof(struct replay_arguments, name)
 static const struct option replay_options[] = {
     {"step", 0, OPT_INT, FIELD(step), .min = 0, .max = 9e15, .value = "N",
-     .help = "which step, counted from 0 over all epochs"},
+     .help = "which step, counted from 0 over all epochs (required, but with two runs)"},
     {"out", 'o', OPT_STRING, FIELD(out), .value = "FILE",
      .help = "the contact sheet, .png or .jpg (RUN/step-N.png)"},
     {"checkpoint", 0, OPT_STRING, FIELD(checkpoint), .value = "PATH",
@@ -117,7 +117,7 @@ static void record_print(const struct replay_record *record, uint32_t slot,
            slot, record->label, record->wnid, record->name, box->width, box->height, box->x, box->y,
            record->crop.flip ? "  flipped" : "");
     if (prediction)
-        printf("  loss %.4f", prediction->loss);
+        printf("  loss %.5g", prediction->loss);
     putchar('\n');
 }
 
@@ -173,9 +173,11 @@ static struct status sheet_make(const struct shown *shown, const char *path)
         char caption[256], loss[32] = "";
         TRY(replay_record_at(shown->replay, shown->step, slot, &record));
         if (shown->predictions)
-            snprintf(loss, sizeof loss, "\nloss %.4f", shown->predictions[slot].loss);
+            snprintf(loss, sizeof loss, "\nloss %.5g", shown->predictions[slot].loss);
+        const struct class_entry *entry =
+            class_table_at(replay_classes(shown->replay), record.label);
         snprintf(caption, sizeof caption, "%.100s\n%" PRIu32 " %.60s%s", record.name, record.label,
-                 record.wnid, loss);
+                 entry->words[0] ? entry->words : entry->wnid, loss);
         TRY(picture_take(batch, slot, size, &picture));
         TRY(sheet_add(sheet, &picture, caption));
     }

@@ -66,6 +66,12 @@ static void test_a_chart_leaves_out_what_is_not_finite(void **state)
     assert_ok(buffer_text(&html, &text));
     assert_non_null(strstr(text, "t &amp; u, %"));
     assert_non_null(strstr(text, "points=\"62.0,222.0 546.0,34.0 \""));
+    const struct chart_series point = {"zero", "#000", x, x, 1};
+    chart.series = &point;
+    html.length = 0;
+    assert_ok(chart_append(&html, &chart));
+    assert_ok(buffer_text(&html, &text));
+    assert_non_null(strstr(text, "cx=\"62.0\" cy=\"222.0\""));
     chart.series_count = 0;
     html.length = 0;
     assert_ok(chart_append(&html, &chart));

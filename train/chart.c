@@ -60,10 +60,9 @@ static bool ranges_find(const struct chart *chart, struct range *x, struct range
     if (x->low > x->high)
         return false;
     if (x->low == x->high)
-        *x = (struct range){x->low - .5, x->high + .5};
+        x->high = x->low + 1;
     if (y->low == y->high)
-        *y = (struct range){y->low - (y->low ? fabs(y->low) / 2 : 1),
-                            y->high + (y->high ? fabs(y->high) / 2 : 1)};
+        *y = (struct range){y->low - fabs(y->low) / 2, y->high ? y->high + fabs(y->high) / 2 : 1};
     return true;
 }
 

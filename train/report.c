@@ -162,25 +162,42 @@ static struct status results_append(struct buffer *html, const struct history *h
                               last->images);
 }
 
+/* As a person types it: 0.1 and resnet50, not 0.10000000000000001 and "resnet50". */
+static struct status option_row_append(struct buffer *html, const char *name,
+                                       const struct json *value)
+{
+    CLEANUP(buffer_done) struct buffer text = {0};
+    const char *shown;
+    double number;
+    if (json_holds_string(value)) {
+        TRY(json_as_string(value, &shown));
+        return row_append(html, name, shown);
+    }
+    if (json_holds_number(value)) {
+        TRY(json_as_real(value, &number));
+        TRY(buffer_append_text(&text, "%.12g", number));
+    } else {
+        TRY(json_write(value, false, &text));
+    }
+    TRY(buffer_text(&text, &shown));
+    return row_append(html, name, shown);
+}
+
 static struct status options_append(struct buffer *html, const struct history_start *start)
 {
-    CLEANUP(buffer_done) struct buffer value = {0};
     TRY(buffer_append_text(html, "<h2>Configuration</h2>\n<table>\n"));
     TRY(row_append(html, "device", start->device));
     TRY(buffer_append_text(html,
-                           "<tr><th>data</th><td>%" PRIu64 " training and %" PRIu64
+                           "<tr><th>images</th><td>%" PRIu64 " training and %" PRIu64
                            " validation images, %" PRIu64 " classes, %" PRIu64
                            " steps an epoch</td></tr>\n",
                            start->train_images, start->val_images, start->classes,
                            start->steps_per_epoch));
     for (size_t i = 0; i < json_length(start->options); i++) {
-        const char *name = json_key_at(start->options, i), *text;
-        value.length = 0;
-        if (json_is_nothing(json_get(start->options, name)))
-            continue;
-        TRY(json_write(json_get(start->options, name), false, &value));
-        TRY(buffer_text(&value, &text));
-        TRY(row_append(html, name, text));
+        const char *name = json_key_at(start->options, i);
+        const struct json *value = json_get(start->options, name);
+        if (!json_is_nothing(value))
+            TRY(option_row_append(html, name, value));
     }
     return buffer_append_text(html, "</table>\n");
 }

@@ -244,5 +244,12 @@ struct status trainer_run(struct trainer *trainer)
         }
         TRY(status);
     }
-    return checkpoint_finish(trainer);
+    TRY(checkpoint_finish(trainer));
+    if (state->epoch >= (uint64_t)trainer->options->epochs)
+        return OK;
+    return run_log_print(trainer->log,
+                         "ended at epoch %" PRIu64 ", step %" PRIu64 " of %" PRIu64
+                         ", as --steps asks; the weights: %s.safetensors",
+                         state->epoch, state->step, state->steps_per_epoch,
+                         trainer->checkpoint_stem);
 }

@@ -19,6 +19,10 @@ expect_error 2 'holds a run already.*--resume auto'
 headrace_ok train --resume auto --out "$work/run"
 refute_stdout '^Epoch'
 
+# A run that --steps cuts short says where it stands.
+headrace_ok train "${small[@]}" --epochs 2 --steps 2 --out "$work/short"
+expect_stdout '^ended at epoch 0, step 2 of 3, as --steps asks; the weights: .*/short/checkpoint\.safetensors$'
+
 # A stop finishes the step and is gone on from.
 "$HEADRACE_BIN" train --resume "$work/run" --epochs 100000 --out "$work/stopped" >"$work/lines" 2>"$work/messages" &
 pid=$!
@@ -57,5 +61,6 @@ expect_error 2 'no-such'
 
 headrace_ok report "$work/stopped" --samples 0
 expect_file "$work/stopped/report.html"
+grep -q '<th>lr</th><td>0\.01</td>' "$work/stopped/report.html" || fail "the report does not say lr as it was typed"
 headrace replay "$work/run" --step 0
 expect_error 1 'synthetic'
