@@ -55,7 +55,7 @@ struct plan_config {
 };
 
 struct step_input {
-    const void *images; /* (batch, H, W, 3), or as input_format says; borrowed for the call */
+    const void *images;    /* (batch, H, W, 3), or as input_format says; borrowed for the call */
     const int32_t *labels; /* (batch); -1: this slot counts for nothing */
     uint32_t valid;        /* labels >= 0 */
 };
@@ -99,8 +99,8 @@ struct backend_ops {
     struct status (*store_open)(struct backend *backend, const struct network *network,
                                 struct store **ret_store);
     void (*store_close)(struct store *store);
-    /* One tensor, whole, in torchvision's layout as doubles, which hold every f32 exactly: a read after a
-     * write gives the same values. GRADIENT and MOMENTUM exist for trained parameters only;
+    /* One tensor, whole, in torchvision's layout as doubles, which hold every f32 exactly: a read
+     * after a write gives the same values. GRADIENT and MOMENTUM exist for trained parameters only;
      * PARAM_COUNTER is never asked for. */
     struct status (*store_write)(struct store *store, enum param_role role, size_t param,
                                  const double *values);
