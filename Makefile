@@ -109,7 +109,7 @@ $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(DEMO) $(MODULES)
 ifeq ($(HAVE_ONEDNN),)
-	@echo "headrace-cpu.so is not built (ONEDNN=$(ONEDNN)): to train on the CPU, run scripts/setup.sh"
+	@echo "headrace-cpu.so is not built (ONEDNN=$(ONEDNN)): to train on the CPU, run scripts/setup.sh, then make again"
 endif
 
 # Commands are shown in full with V=1.
@@ -202,7 +202,7 @@ demo:
 	@scripts/demo.sh
 
 format:
-	clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd demo tests tests/*))
+	@clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd demo tests tests/*))
 
 lint:
 	@scripts/check_includes.sh

@@ -27,7 +27,7 @@ static const struct option replay_options[] = {
     {"step", 0, OPT_INT, FIELD(step), .min = 0, .max = 9e15, .value = "N",
      .help = "which step, counted from 0 over all epochs (required, but with two runs)"},
     {"out", 'o', OPT_STRING, FIELD(out), .value = "FILE",
-     .help = "the contact sheet, .png or .jpg (RUN/step-N.png)"},
+     .help = "the contact sheet, .png or .jpg (default RUN/step-N.png)"},
     {"checkpoint", 0, OPT_STRING, FIELD(checkpoint), .value = "PATH",
      .help = "also compute the loss of each image with these weights"},
     {"data", 0, OPT_STRING, FIELD(data), .value = "DIR",

@@ -16,7 +16,8 @@ struct report_arguments {
 
 #define FIELD(name) offsetof(struct report_arguments, name)
 static const struct option report_options_table[] = {
-    {"out", 'o', OPT_STRING, FIELD(out), .value = "FILE", .help = "the page (RUN_DIR/report.html)"},
+    {"out", 'o', OPT_STRING, FIELD(out), .value = "FILE",
+     .help = "the page (default RUN_DIR/report.html)"},
     {"val", 0, OPT_STRING, FIELD(val), .value = "INDEX",
      .help = "where the validation set is now, if it was moved"},
     {"samples", 0, OPT_INT, FIELD(samples), .min = 0, .max = 1000, .value = "N",

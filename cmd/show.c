@@ -119,7 +119,8 @@ struct status cmd_show(int argc, char **argv)
     CLEANUP(index_close) struct index *index = NULL;
     CLEANUP(sheet_close) struct sheet *sheet = NULL;
     struct option_parse parse;
-    struct show_arguments arguments = {.count = 40, .columns = 8, .cell = 160};
+    /* A cell is as wide as the name of a validation image. */
+    struct show_arguments arguments = {.count = 40, .columns = 8, .cell = 168};
     TRY(command_parse(&show_usage, show_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
