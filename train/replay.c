@@ -92,7 +92,9 @@ struct replay_position replay_position_of(const struct replay *replay, uint64_t 
 
 uint64_t replay_steps(const struct replay *replay)
 {
-    return replay->start->steps_per_epoch * (uint64_t)replay->options.epochs;
+    uint64_t steps = replay->start->steps_per_epoch * (uint64_t)replay->options.epochs;
+    uint64_t limit = (uint64_t)replay->options.steps;
+    return limit && limit < steps ? limit : steps;
 }
 
 uint32_t replay_batch_size(const struct replay *replay)

@@ -27,7 +27,7 @@ struct replay_position {
     uint64_t epoch, step;
 };
 struct replay_position replay_position_of(const struct replay *replay, uint64_t global_step);
-/* Steps that the run was to make in all. */
+/* Steps that the run was to make in all: its epochs, or --steps. */
 uint64_t replay_steps(const struct replay *replay);
 uint32_t replay_batch_size(const struct replay *replay);
 uint32_t replay_image_size(const struct replay *replay);
