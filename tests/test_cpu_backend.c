@@ -580,6 +580,37 @@ static void test_folding_follows_the_store(void **state)
     network_close(network);
 }
 
+/* Large activations are evaluated a few images at a time. */
+static void test_evaluation_in_parts(void **state)
+{
+    (void)state;
+    static const struct mini large[] = {
+        {true, true, 1, 10, 192, 190, 10},
+        {true, false, 1, 10, 260, 256, 10},
+        {true, false, 1, 11, 60, 64, 10},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(large); i++) {
+        const struct plan_config config = {.batch = large[i].batch,
+                                           .height = large[i].height,
+                                           .width = large[i].width};
+        struct network *network = mini_open(&large[i]);
+        struct session cpu, reference;
+        struct batch batch;
+        session_open(&cpu, cpu_module(), DTYPE_F32, network, &config);
+        session_open(&reference, reference_backend_module(), DTYPE_F32, network, &config);
+        session_initialise(&cpu, 1, false);
+        session_initialise(&reference, 1, false);
+        batch_make(&batch, &config, 10, 2);
+        assert_metrics_near(session_evaluate(&cpu, &batch), session_evaluate(&reference, &batch),
+                            1e-4);
+        assert_true(logits_distance(&cpu, cpu.eval, &reference, reference.eval) < 1e-4);
+        batch_done(&batch);
+        session_close(&cpu);
+        session_close(&reference);
+        network_close(network);
+    }
+}
+
 /* Metrics come oldest first; of more steps than are kept, the last. */
 static void test_metrics_queue(void **state)
 {
@@ -661,6 +692,7 @@ int main(void)
         cmocka_unit_test(test_store_is_exact),
         cmocka_unit_test(test_plans_share_a_store),
         cmocka_unit_test(test_folding_follows_the_store),
+        cmocka_unit_test(test_evaluation_in_parts),
         cmocka_unit_test(test_metrics_queue),
         cmocka_unit_test(test_refusals),
     };
