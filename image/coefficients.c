@@ -1,0 +1,64 @@
+#include "image/coefficients.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+const uint8_t zigzag_to_natural[64] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18,
+                                       11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
+                                       13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43,
+                                       36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45,
+                                       38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+
+struct status coefficients_reset(struct coefficients *coefficients, const struct frame *frame)
+{
+    uint64_t counts[FRAME_MAX_COMPONENTS], blocks = 0, size_bytes;
+    for (unsigned c = 0; c < frame->component_count; c++) {
+        const struct frame_component *component = &frame->components[c];
+        counts[c] = (uint64_t)component->blocks_wide * component->blocks_high;
+        blocks += counts[c];
+    }
+    if (!size_multiply(blocks, sizeof(*coefficients->blocks[0]), &size_bytes))
+        FAIL(STATUS_NO_MEMORY, "the coefficients of %u x %u pixels do not fit into memory",
+             frame->width, frame->height);
+
+    if (size_bytes > coefficients->capacity_bytes) {
+        coefficients_done(coefficients);
+        TRY(memory_alloc_tensor(size_bytes, &coefficients->memory));
+        coefficients->capacity_bytes = size_bytes;
+    } else if (size_bytes > 0) {
+        memset(coefficients->memory, 0, size_bytes);
+    }
+    coefficients->frame = *frame;
+    int16_t(*next)[64] = coefficients->memory;
+    for (unsigned c = 0; c < FRAME_MAX_COMPONENTS; c++) {
+        coefficients->blocks[c] = c < frame->component_count ? next : NULL;
+        if (c < frame->component_count)
+            next += counts[c];
+    }
+    return OK;
+}
+
+void coefficients_done(struct coefficients *coefficients)
+{
+    memory_free(coefficients->memory);
+    *coefficients = (struct coefficients){0};
+}
+
+static struct status read_from_memory(void *context, unsigned component, uint32_t row,
+                                      uint32_t first, uint32_t count, int16_t (*out)[64])
+{
+    const struct coefficients *from = context;
+    size_t start = (size_t)row * from->frame.components[component].blocks_wide + first;
+    for (uint32_t i = 0; i < count; i++) {
+        const int16_t *block = from->blocks[component][start + i];
+        for (unsigned k = 0; k < 64; k++)
+            out[i][zigzag_to_natural[k]] = block[k];
+    }
+    return OK;
+}
+
+struct block_reader coefficients_reader(const struct coefficients *coefficients)
+{
+    return (struct block_reader){read_from_memory, (void *)coefficients};
+}
