@@ -1,0 +1,11 @@
+#ifndef HEADRACE_IMAGE_PIXELS_H
+#define HEADRACE_IMAGE_PIXELS_H
+
+/* Whose pixels a decoded and resized image has. */
+enum pixels {
+    PIXELS_PILLOW = 0, /* bit for bit those of Pillow up to 12: horizontal pass first */
+    PIXELS_PILLOW13,   /* those of Pillow 13, which chooses the order of passes by shape */
+    PIXELS_FAST,       /* close to them: planes are resized before colour conversion */
+};
+
+#endif
