@@ -54,6 +54,13 @@ struct status path_real(const char *path, char **ret_path)
     return OK;
 }
 
+struct status path_program_folder(char **ret_folder)
+{
+    CLEANUP(memory_free) char *program = NULL;
+    TRY(path_real("/proc/self/exe", &program));
+    return path_folder(program, ret_folder);
+}
+
 /* The absolute path of something that may not exist yet, in a folder that does. */
 static struct status path_absolute(const char *path, char **ret_path)
 {

@@ -19,6 +19,8 @@ struct status path_folder(const char *path, char **ret_folder);
 /* `path` as seen from `folder` when it lies below it, else absolute; on the heap. Both folders must
  * exist, the file itself need not. */
 struct status path_relative(const char *path, const char *folder, char **ret_path);
+/* The folder of the running program, on the heap. */
+struct status path_program_folder(char **ret_folder);
 /* The real absolute path of something that exists, on the heap. */
 struct status path_real(const char *path, char **ret_path);
 

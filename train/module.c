@@ -14,14 +14,6 @@ const char *const device_names[] = {"auto", "cpu", "reference", NULL};
 /* Where modules may stand, as seen from the program's folder: a build, an installation. */
 static const char *const module_folders[] = {".", "../lib/headrace"};
 
-/* The folder of the running program, on the heap. */
-static struct status program_folder(char **ret_folder)
-{
-    CLEANUP(memory_free) char *program = NULL;
-    TRY(path_real("/proc/self/exe", &program));
-    return path_folder(program, ret_folder);
-}
-
 /* Sets *ret_path to the file in `folder` if it is there, else adds the folder to the text of those
  * looked in. */
 static struct status folder_try(const char *folder, const char *file, struct buffer *looked_in,
@@ -44,7 +36,7 @@ static struct status module_locate(const char *file, struct buffer *looked_in, c
     if (chosen && *chosen)
         return folder_try(chosen, file, looked_in, ret_path);
     CLEANUP(memory_free) char *beside = NULL;
-    TRY(program_folder(&beside));
+    TRY(path_program_folder(&beside));
     for (size_t i = 0; i < ARRAY_LENGTH(module_folders) && !*ret_path; i++) {
         CLEANUP(memory_free) char *folder = NULL;
         TRY(path_join(beside, module_folders[i], &folder));

@@ -49,8 +49,10 @@ const struct option train_option_table[] = {
     {"lr-factor", 0, OPT_REAL, FIELD(lr_factor), 0, 1e6, .value = "X",
      .help = "what a drop multiplies the rate with (default %d)"},
     {"zero-gamma", 0, OPT_FLAG, FIELD(zero_gamma), .help = "residual branches start at zero"},
-    {"recipe", 0, OPT_STRING, FIELD(recipe), .value = "FILE",
-     .help = "a file of flags, which the command line overrides", .not_stored = true},
+    {"recipe", 0, OPT_STRING, FIELD(recipe), .value = "FILE|NAME",
+     .help =
+         "a file of flags, or one that comes with the program, which the command line overrides",
+     .not_stored = true},
     {"image-size", 0, OPT_INT, FIELD(image_size), 1, MAX_PIXELS, .value = "N",
      .help = "side of the training crop (default %d)"},
     {"val-resize", 0, OPT_INT, FIELD(val_resize), 0, MAX_PIXELS, .value = "N",

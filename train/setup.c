@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "train/backend.h"
 
 static const size_t recipe_ceiling_bytes = 1 << 20;
@@ -31,16 +32,44 @@ static struct status processes_check(void)
     return OK;
 }
 
+/* Where recipes that come with the program stand, as seen from its folder: an installation, a
+ * build. */
+static const char *const recipe_folders[] = {"../share/headrace/recipes", "../train/recipes"};
+
+/* The file that --recipe means, on the heap: a path, or the name of a recipe that comes with the
+ * program. */
+static struct status recipe_find(const char *name, char **ret_path)
+{
+    if ((path_exists(name) && !path_is_folder(name)) || strchr(name, '/'))
+        return string_copy(name, ret_path);
+    CLEANUP(memory_free) char *beside = NULL;
+    TRY(path_program_folder(&beside));
+    for (size_t i = 0; i < ARRAY_LENGTH(recipe_folders); i++) {
+        CLEANUP(memory_free) char *path = NULL;
+        TRY(string_format(&path, "%s/%s/%s.recipe", beside, recipe_folders[i], name));
+        if (path_exists(path)) {
+            *ret_path = MOVE(path);
+            return OK;
+        }
+    }
+    FAIL(STATUS_NOT_FOUND,
+         "there is no file '%s', and no recipe of this name in %s/%s: --recipe takes a file of "
+         "flags or the "
+         "name of a recipe that comes with the program",
+         name, beside, recipe_folders[0]);
+}
+
 static struct status recipe_apply(struct train_options *options, struct option_parse *parse,
                                   struct buffer *recipe)
 {
     if (!options->recipe)
         return OK;
+    CLEANUP(memory_free) char *path = NULL;
     const char *text;
-    TRY(file_read_all(options->recipe, recipe_ceiling_bytes, recipe));
+    TRY(recipe_find(options->recipe, &path));
+    TRY(file_read_all(path, recipe_ceiling_bytes, recipe));
     TRY(buffer_text(recipe, &text));
-    return option_parse_text(train_option_table, (char *)recipe->data, options->recipe, options,
-                             parse);
+    return option_parse_text(train_option_table, (char *)recipe->data, path, options, parse);
 }
 
 /* Where --resume points: STEM on the heap, or NULL when "auto" finds nothing to continue. */

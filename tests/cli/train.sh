@@ -58,6 +58,9 @@ expect_error 1 'save_file'
 echo '--lr 0.5 --no-such' >"$work/recipe"
 headrace train --recipe "$work/recipe" --synthetic
 expect_error 2 'no-such'
+headrace train --recipe no-such --synthetic
+expect_error 1 "no file 'no-such', and no recipe of this name in .*/share/headrace/recipes"
+headrace_ok train --recipe demo "${small[@]}" --steps 1 --epochs 1 --out "$work/named"
 
 headrace_ok report "$work/stopped" --samples 0
 expect_file "$work/stopped/report.html"
