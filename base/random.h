@@ -27,6 +27,7 @@ enum random_domain {
     RANDOM_SPLIT = 4,
     RANDOM_SYNTHETIC = 5,
     RANDOM_TEST = 6,
+    RANDOM_WINDOW = 7,
 };
 
 /* `a` must be below 2^32 and `b` below 2^56. Block n of the stream (its words 4n … 4n + 3, used in

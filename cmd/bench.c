@@ -15,8 +15,8 @@ static const char *const type_names[] = {"u8", "f32", "bf16", "fp16", NULL};
 static const char *const layout_names[] = {"nhwc", "nchw", NULL};
 
 struct bench_arguments {
-    int mode, dtype, layout;
-    int64_t image_size, batch_size, jobs, epochs, seed;
+    int mode, dtype, layout, order;
+    int64_t image_size, batch_size, jobs, epochs, window, seed;
     bool json;
 };
 
@@ -31,6 +31,10 @@ static const struct option bench_options[] = {
     {"mode", 0, OPT_ENUM, FIELD(mode), .names = mode_names,
      .help = "train: random order, random crops and flips; eval: index order, centre crops "
              "(default %d)"},
+    {"order", 0, OPT_ENUM, FIELD(order), .names = order_kind_names,
+     .help = "of training: all shuffled, shuffled within windows, or as they stand (default %d)"},
+    {"window", 0, OPT_INT, FIELD(window), .min = 1, .max = 1e9, .value = "N",
+     .help = "images that --order window shuffles at a time (default %d)"},
     {"batch-size", 'b', OPT_INT, FIELD(batch_size), .min = 1, .max = 65536, .value = "N",
      .help = "images a batch (default %d)"},
     {"epochs", 0, OPT_INT, FIELD(epochs), .min = 1, .max = 1000, .value = "N",
@@ -59,6 +63,8 @@ static struct loader_options loader_options_of(const struct bench_arguments *arg
     struct loader_options options;
     loader_options_init(&options);
     options.mode = arguments->mode == BENCH_TRAIN ? LOADER_TRAIN : LOADER_EVAL;
+    options.order = (enum order_kind)arguments->order;
+    options.window = (uint64_t)arguments->window;
     options.global_batch = (uint32_t)arguments->batch_size;
     options.image_size = options.val_crop = (uint32_t)arguments->image_size;
     options.val_resize = (uint32_t)(arguments->image_size * 256 / 224);
@@ -121,6 +127,7 @@ struct status cmd_bench(int argc, char **argv)
         .image_size = 224,
         .batch_size = 64,
         .epochs = 3,
+        .window = ORDER_WINDOW_RECORDS,
     };
     struct option_parse parse;
     TRY(command_parse(&bench_usage, bench_options, argc, argv, &arguments, &parse));

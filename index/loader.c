@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/progress.h"
-#include "index/order.h"
 #include "index/sampler.h"
 
 /* A slot of the ring. It is free, or being filled (in `pending`, in step order), or held by the
@@ -278,8 +277,9 @@ static struct status loader_prepare(struct loader *loader)
     if (records == 0)
         FAIL(STATUS_NOT_FOUND, "%s: the index holds no record", index_path(loader->index));
     TRY(index_labels(loader->index, &loader->labels));
-    loader->order = order_make(options->mode == LOADER_TRAIN ? ORDER_SHUFFLE : ORDER_INDEX, records,
-                               options->global_batch, options->mode == LOADER_TRAIN, options->seed);
+    bool train = options->mode == LOADER_TRAIN;
+    loader->order = order_make(train ? options->order : ORDER_SEQUENTIAL, options->window, records,
+                               options->global_batch, train, options->seed);
     TRY(label_map_check(loader));
     TRY(memory_alloc((records + 7) / 8, 1, &loader->bad_records));
     uint32_t size = sampler_output_size(options);

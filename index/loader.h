@@ -6,8 +6,8 @@
  *
  * Everything a batch holds is a pure function of (index, seed, epoch, step, options): not of the
  * number of threads, ranks or restarts. Training: global batch `step` takes positions step·B …
- * step·B+B−1 of the epoch's permutation; the last one, if short, goes on at the permutation's
- * start, so every record is seen at least once and no batch is smaller (or is left out: drop_last).
+ * step·B+B−1 of the epoch's order (order.h); the last one, if short, goes on at the order's start,
+ * so every record is seen at least once and no batch is smaller (or is left out: drop_last).
  * Evaluation: index order, each record exactly once; the last batch is filled up with label −1. A
  * rank takes its contiguous slice of each global batch. */
 
@@ -19,6 +19,7 @@
 #include "image/crop.h"
 #include "image/tensor.h"
 #include "index/index.h"
+#include "index/order.h"
 
 enum loader_mode { LOADER_TRAIN = 0, LOADER_EVAL };
 enum loader_on_error {
@@ -33,6 +34,8 @@ struct loader_options {
     uint32_t image_size;           /* training crop */
     uint32_t val_resize, val_crop; /* evaluation */
     struct crop_options crop;
+    enum order_kind order; /* of training */
+    uint64_t window;       /* records of ORDER_WINDOW's windows; 0: ORDER_WINDOW_RECORDS */
     struct tensor_format format;
     uint64_t seed;
     unsigned threads; /* 0: cores_available() */

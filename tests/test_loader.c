@@ -6,7 +6,6 @@
 #include "image/decode.h"
 #include "image/folder_source.h"
 #include "index/loader.h"
-#include "index/order.h"
 #include "index/writer.h"
 #include "tests/test.h"
 
@@ -104,6 +103,24 @@ static void test_threads_do_not_matter(void **state)
         struct loader_options many = options_make((enum loader_mode)mode, 16);
         many.slots = 7;
         assert_int_equal(run_checksum(index, &one), run_checksum(index, &many));
+    }
+}
+
+/* Each order is another one, and none depends on the threads. */
+static void test_orders(void **state)
+{
+    (void)state;
+    CLEANUP(index_close) struct index *index = index_make("orders");
+    uint32_t checksums[ORDER_SEQUENTIAL + 1];
+    for (int order = ORDER_SHUFFLE; order <= ORDER_SEQUENTIAL; order++) {
+        struct loader_options one = options_make(LOADER_TRAIN, 1);
+        struct loader_options many = options_make(LOADER_TRAIN, 5);
+        one.order = many.order = (enum order_kind)order;
+        one.window = many.window = 6;
+        checksums[order] = run_checksum(index, &one);
+        assert_int_equal(checksums[order], run_checksum(index, &many));
+        for (int other = 0; other < order; other++)
+            assert_int_not_equal(checksums[order], checksums[other]);
     }
 }
 
@@ -327,25 +344,11 @@ static void test_label_map(void **state)
     assert_fails(loader_open(index, &options, &refused), STATUS_CORRUPT, "class1");
 }
 
-static void test_order(void **state)
-{
-    (void)state;
-    struct order order = order_make(ORDER_SHUFFLE, 5, 4, true, 1);
-    assert_int_equal(order_steps(&order, false), 2);
-    assert_int_equal(order_steps(&order, true), 1);
-    assert_int_equal(order_record(&order, 1, 1), order_record(&order, 0, 0));
-    struct order tiny = order_make(ORDER_SHUFFLE, 1, 4, true, 1);
-    assert_int_equal(order_record(&tiny, 0, 3), 0);
-    struct order exact = order_make(ORDER_INDEX, 5, 4, false, 1);
-    assert_int_equal(order_record(&exact, 1, 0), 4);
-    assert_true(order_record(&exact, 1, 1) == ORDER_NO_RECORD);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
         cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_orders),
         cmocka_unit_test(test_seed_and_epoch_matter),
         cmocka_unit_test(test_start_at_step),
         cmocka_unit_test(test_training_sees_all_and_fills_up),

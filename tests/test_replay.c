@@ -8,7 +8,8 @@
 #include "train/replay.h"
 
 #define ARGUMENTS                                                                                  \
-    "--device reference -b 12 --image-size 32 --lr 0.01 --threads 1 --epochs 3 --steps 1 "
+    "--device reference -b 12 --image-size 32 --lr 0.01 --threads 1 --epochs 3 --steps 1 "         \
+    "--order window --window 20 "
 
 /* 40 images: 4 steps an epoch. */
 static int runs_make(void **state)

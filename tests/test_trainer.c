@@ -71,6 +71,8 @@ static void test_a_run_folder_is_not_written_over(void **state)
                  "resnet18");
     assert_fails(train_run(with_paths("--resume %s --batch-size 2", "base", NULL)), STATUS_USAGE,
                  "--batch-size");
+    assert_fails(train_run(with_paths("--resume %s --order window --out %s", "base", "order")),
+                 STATUS_USAGE, "with --order shuffle");
 }
 
 static void test_another_dtype_is_refused(void **state)

@@ -19,7 +19,9 @@ struct train_options {
     int64_t image_size, val_resize, val_crop; /* pixels; the last two 0: from image_size */
     int64_t batch_size;                       /* global */
     bool drop_last;
-    int on_error; /* enum loader_on_error */
+    int on_error;   /* enum loader_on_error */
+    int order;      /* enum order_kind */
+    int64_t window; /* records */
     int64_t seed;
     int64_t workers; /* loader threads; 0: cores */
 

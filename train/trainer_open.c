@@ -144,9 +144,26 @@ static struct status plans_open(struct trainer *trainer)
     return OK;
 }
 
-/* What may differ from the resumed run and still end well, said; what may not, refused. */
-static struct status position_check(const struct run_state *old, const struct run_state *state)
+/* In the middle of an epoch another order would show some images twice and others not at all. */
+static struct status order_check(const struct trainer *trainer)
 {
+    const struct train_options *options = trainer->options;
+    const struct option_parse none = {0};
+    struct train_options old;
+    train_options_init(&old);
+    TRY(option_restore(train_option_table, checkpoint_options(trainer->checkpoint), &old, &none));
+    if (old.order == options->order && (old.order != ORDER_WINDOW || old.window == options->window))
+        return OK;
+    FAIL(STATUS_USAGE,
+         "the checkpoint stands in the middle of an epoch with --order %s --window %" PRId64
+         ": go on with the same until the epoch ends",
+         order_kind_names[old.order], old.window);
+}
+
+/* What may differ from the resumed run and still end well, said; what may not, refused. */
+static struct status position_check(const struct trainer *trainer)
+{
+    const struct run_state *old = &trainer->checkpoint->state, *state = &trainer->state;
     if (old->step && (old->steps_per_epoch != state->steps_per_epoch ||
                       old->train_images != state->train_images))
         FAIL(STATUS_USAGE,
@@ -154,6 +171,8 @@ static struct status position_check(const struct run_state *old, const struct ru
              " images, this one has %" PRIu64 " over %" PRIu64
              ": go on with the same --batch-size and data",
              old->steps_per_epoch, old->train_images, state->steps_per_epoch, state->train_images);
+    if (old->step)
+        TRY(order_check(trainer));
     if (strcmp(old->backend, state->backend) != 0 || old->threads != state->threads)
         log_note("the run was made with backend %s and %u threads, now %s and %u: the results may "
                  "differ in the last bits",
@@ -197,7 +216,7 @@ static struct status state_start(struct trainer *trainer)
         state->best_epoch = old->best_epoch;
         trainer->saved = true;
     }
-    return options->evaluate ? OK : position_check(old, state);
+    return options->evaluate ? OK : position_check(trainer);
 }
 
 static struct status start_record(struct trainer *trainer, const char *device)
