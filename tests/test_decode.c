@@ -9,6 +9,7 @@
 #include "image/resample.h"
 #include "tests/support/golden.h"
 #include "tests/support/jpeg_make.h"
+#include "tests/support/real_images.h"
 
 static const struct jpeg_kind kinds[] = {
     {.name = "4:4:4", .components = 3, .factors = {{1, 1}, {1, 1}, {1, 1}}},
@@ -380,11 +381,6 @@ static void pictures_come_back(void **state)
 /* --- Real images ---------------------------------------------------------------------------------
  */
 
-static uint64_t tar_size(const uint8_t *header)
-{
-    return strtoull((const char *)header + 124, NULL, 8);
-}
-
 static void check_real_image(const uint8_t *data, size_t length, uint64_t number)
 {
     CLEANUP(picture_done) struct picture whole = {0};
@@ -399,23 +395,13 @@ static void check_real_image(const uint8_t *data, size_t length, uint64_t number
 static void regions_of_real_images(void **state)
 {
     (void)state;
-    CLEANUP(file_map_done) struct file_map map = {0};
-    assert_ok(file_map_open(test_data_path("ILSVRC2012_img_train.tar"), &map));
-    /* Headers of the outer archive, of the inner ones (which have no members but one) and their
-     * images. */
-    uint64_t images = 0, at = 0;
-    while (at + 512 <= map.size_bytes && map.data[at]) {
-        const uint8_t *header = map.data + at;
-        uint64_t blocks = (tar_size(header) + 511) / 512;
-        if (strstr((const char *)header, ".JPEG"))
-            check_real_image(header + 512, tar_size(header), images++);
-        if (!strstr((const char *)header, ".tar"))
-            at += 512 * blocks;
-        at += 512;
-        while (at + 512 <= map.size_bytes && map.data[at] == 0)
-            at += 512;
-    }
-    assert_int_equal(images, 1000);
+    CLEANUP(real_images_done) struct real_images images = {0};
+    const uint8_t *bytes;
+    size_t length;
+    assert_ok(real_images_open(test_data_path("ILSVRC2012_img_train.tar"), &images));
+    while (real_images_next(&images, &bytes, &length))
+        check_real_image(bytes, length, images.count - 1);
+    assert_int_equal(images.count, 1000);
 }
 
 int main(void)
