@@ -1,0 +1,44 @@
+#include "image/block_sample.h"
+
+#include "base/memory.h"
+#include "image/block_decode.h"
+#include "image/resample.h"
+
+struct block_sampler {
+    struct block_decoder *decoder;
+    struct resampler *resampler;
+    struct picture decoded, resized;
+};
+
+struct status block_sampler_open(struct block_sampler **ret_sampler)
+{
+    CLEANUP(block_sampler_close) struct block_sampler *sampler = NULL;
+    TRY(memory_alloc(1, sizeof *sampler, &sampler));
+    TRY(block_decoder_open(&sampler->decoder));
+    TRY(resampler_open(&sampler->resampler));
+    *ret_sampler = MOVE(sampler);
+    return OK;
+}
+
+void block_sampler_close(struct block_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    block_decoder_close(sampler->decoder);
+    resampler_close(sampler->resampler);
+    picture_done(&sampler->decoded);
+    picture_done(&sampler->resized);
+    memory_free(sampler);
+}
+
+struct status block_sampler_run(struct block_sampler *sampler, const struct frame *frame,
+                                const struct block_reader *reader, const struct crop *crop,
+                                enum pixels pixels, const struct tensor_format *format, void *out)
+{
+    (void)pixels;
+    struct rectangle region = resample_region(crop);
+    TRY(block_decoder_run(sampler->decoder, frame, reader, &region, &sampler->decoded));
+    TRY(resampler_run(sampler->resampler, &sampler->decoded, crop, &sampler->resized));
+    tensor_write(format, &sampler->resized, crop->flip, out);
+    return OK;
+}
