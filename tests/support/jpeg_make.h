@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "image/coefficients.h"
 
 struct jpeg_kind {
     const char *name;
@@ -16,10 +17,15 @@ struct jpeg_kind {
     bool progressive, arithmetic;
     bool separate_scans; /* sequential, a scan for each component */
     unsigned restart_blocks;
+    bool optimize; /* Huffman tables made for the image */
+    int quality;   /* 0: 80; below about 3 quantisers have 16 bits */
 };
 
 /* Replaces the buffer's content; the picture is a gradient with noise, a function of the seed. */
 struct status jpeg_make(const struct jpeg_kind *kind, uint64_t seed, uint32_t width,
                         uint32_t height, struct buffer *bytes);
+
+/* The quantised coefficients of a JPEG as libjpeg reads them. */
+struct status jpeg_make_coefficients(const struct buffer *bytes, struct coefficients *coefficients);
 
 #endif

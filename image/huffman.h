@@ -1,0 +1,75 @@
+#ifndef HEADRACE_IMAGE_HUFFMAN_H
+#define HEADRACE_IMAGE_HUFFMAN_H
+
+/* Private to image/jpeg_scan*.c: a DHT's table in the forms that decoding and encoding look things
+ * up in. */
+
+#include <stdint.h>
+
+#include "base/status.h"
+#include "image/jpeg_markers.h"
+
+#define HUFFMAN_LOOKUP_BITS 11
+
+/* What a symbol says: pass over `run` zeros, then read a value of `size` bits (DC: run is 0). */
+static inline unsigned huffman_symbol_size(unsigned symbol)
+{
+    return symbol & 15;
+}
+
+/* An entry of the lookup table, found by the next HUFFMAN_LOOKUP_BITS bits:
+ *     bits  0 …  7  length of the code and of the value behind it
+ *     bits  8 … 15  63 − the value's length
+ *     bits 16 … 23  length of the code
+ *     bits 24 … 31  places to go forward: run + 1, or one of these, which lead out of any block */
+enum {
+    HUFFMAN_END = 64,      /* end of block */
+    HUFFMAN_LONG = 128,    /* the code has more bits */
+    HUFFMAN_INVALID = 192, /* no code begins like this */
+};
+static inline unsigned huffman_total_bits(uint32_t entry)
+{
+    return entry & 63;
+}
+static inline unsigned huffman_value_shift(uint32_t entry)
+{
+    return entry >> 8 & 63;
+}
+static inline unsigned huffman_code_bits(uint32_t entry)
+{
+    return entry >> 16 & 63;
+}
+static inline unsigned huffman_advance(uint32_t entry)
+{
+    return entry >> 24;
+}
+
+struct huffman_decoder {
+    uint32_t lookup[1 << HUFFMAN_LOOKUP_BITS];
+    /* For long codes: all codes of `length` bits are below limits[length], both in the upper bits
+     * of 16; symbols[(code >> (16 − length)) + offsets[length]]. */
+    uint32_t limits[17];
+    int32_t offsets[17];
+    uint8_t symbols[256];
+    bool is_dc;
+};
+
+/* The entry of a symbol with a code of some length. */
+uint32_t huffman_entry(const struct huffman_decoder *decoder, unsigned symbol, unsigned length);
+/* The entry for a code that may be of any length, given the next 16 bits. */
+uint32_t huffman_find_long(const struct huffman_decoder *decoder, unsigned bits);
+
+/* Bits of each symbol, by symbol: (code << size) << 6 | (length of the code + size); 0: it has
+ * none. Of two codes for a symbol the first counts. */
+struct huffman_encoder {
+    uint64_t entries[256];
+};
+
+/* Fail with STATUS_CORRUPT where more codes are asked for than there are, or a table of DC values
+ * that is to be read has a symbol above 15. */
+struct status huffman_decoder_make(const struct huffman_spec *spec, bool is_dc,
+                                   struct huffman_decoder *decoder);
+struct status huffman_encoder_make(const struct huffman_spec *spec,
+                                   struct huffman_encoder *encoder);
+
+#endif
