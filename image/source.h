@@ -30,6 +30,8 @@ enum shard_kind {
 enum record_encoding {
     ENCODING_JPEG =
         0, /* the original file's bytes, whatever they are (JPEG, or PNG under a JPEG's name) */
+    ENCODING_DCT = 1, /* a JPEG's quantised coefficients (index/dct_record.h) */
+    ENCODINGS,
 };
 
 struct source_shard {

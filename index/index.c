@@ -348,7 +348,7 @@ static struct status record_read(struct index *index, uint64_t i, struct buffer 
 {
     struct record record;
     TRY(index_record(index, i, &record));
-    if (record.encoding != ENCODING_JPEG)
+    if (record.encoding >= ENCODINGS)
         FAIL(STATUS_UNSUPPORTED,
              "it has encoding %u, which this program does not know; use a newer one",
              record.encoding);

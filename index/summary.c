@@ -17,7 +17,11 @@ const char *shard_kind_name(enum shard_kind kind)
 
 const char *record_encoding_name(uint8_t encoding)
 {
-    return encoding == ENCODING_JPEG ? "jpeg" : "unknown";
+    static const char *const names[ENCODINGS] = {
+        [ENCODING_JPEG] = "jpeg",
+        [ENCODING_DCT] = "dct",
+    };
+    return encoding < ENCODINGS ? names[encoding] : "unknown";
 }
 
 static void record_count(struct index_summary *summary, const struct record *record)
