@@ -31,6 +31,10 @@ struct frame {
     struct frame_component components[FRAME_MAX_COMPONENTS];
 };
 
+/* Sets all that follows from size, number of components and sampling factors, as far as these are
+ * valid: the largest factors, and the components' shapes. A gray image's factors become 1. */
+void frame_shape(struct frame *frame);
+
 /* All coefficients of an image. `blocks[c]` is (blocks_high, blocks_wide, 64) of component c, in
  * zigzag order, as they stand in a scan; the DC is the value itself, not a difference. */
 struct coefficients {

@@ -132,29 +132,6 @@ static struct status read_components(struct jpeg_markers *markers, struct reader
     return OK;
 }
 
-static void shape_components(struct frame *frame)
-{
-    if (frame->component_count == 1) /* its factors have no meaning */
-        frame->components[0].horizontal = frame->components[0].vertical = 1;
-    frame->horizontal_max = frame->vertical_max = 1;
-    for (unsigned c = 0; c < frame->component_count; c++) {
-        const struct frame_component *component = &frame->components[c];
-        if (component->horizontal > frame->horizontal_max)
-            frame->horizontal_max = component->horizontal;
-        if (component->vertical > frame->vertical_max)
-            frame->vertical_max = component->vertical;
-    }
-    uint32_t mcus_wide = divide_up(frame->width, 8U * frame->horizontal_max);
-    uint32_t mcus_high = divide_up(frame->height, 8U * frame->vertical_max);
-    for (unsigned c = 0; c < frame->component_count; c++) {
-        struct frame_component *component = &frame->components[c];
-        component->blocks_wide = mcus_wide * component->horizontal;
-        component->blocks_high = mcus_high * component->vertical;
-        component->width = divide_up(frame->width * component->horizontal, frame->horizontal_max);
-        component->height = divide_up(frame->height * component->vertical, frame->vertical_max);
-    }
-}
-
 static struct status read_frame(struct jpeg_markers *markers, unsigned marker,
                                 struct reader *segment)
 {
@@ -182,7 +159,7 @@ static struct status read_frame(struct jpeg_markers *markers, unsigned marker,
         markers->refusal = JPEG_REFUSED_SIZE;
     TRY(size);
     TRY(read_components(markers, segment));
-    shape_components(frame);
+    frame_shape(frame);
     markers->has_frame = true;
     return OK;
 }

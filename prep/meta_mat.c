@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/bytes.h"
+#include "base/deflate.h"
 #include "prep/sniff.h"
 
 #define HEADER_BYTES 128
@@ -103,25 +103,9 @@ static bool matrix_open(const struct element *element, struct matrix *ret_matrix
 static struct status inflate_element(const struct reader *packed, const char *name,
                                      struct buffer *content)
 {
-    z_stream stream = {.next_in = (uint8_t *)packed->data, .avail_in = (unsigned)packed->length};
     content->ceiling_bytes = max_inflated_bytes;
     content->length = 0;
-    if (inflateInit(&stream) != Z_OK)
-        FAIL(STATUS_NO_MEMORY, "cannot allocate memory to unpack %s", name);
-    int result = Z_OK;
-    struct status status = OK;
-    while (result == Z_OK && status.code == STATUS_DONE) {
-        uint8_t piece[16 << 10];
-        stream.next_out = piece;
-        stream.avail_out = sizeof piece;
-        result = inflate(&stream, Z_NO_FLUSH);
-        status = buffer_append(content, piece, sizeof piece - stream.avail_out);
-    }
-    inflateEnd(&stream);
-    TRY(status);
-    if (result != Z_STREAM_END)
-        FAIL(STATUS_CORRUPT, "%s holds damaged compressed data", name);
-    return OK;
+    return status_context(inflate_zlib(packed->data, packed->length, content), "%s", name);
 }
 
 /* --- Fields --- */

@@ -23,7 +23,7 @@ owners='
 archive.h          ^prep/archive[a-z0-9_]*\.[ch]$
 archive_entry.h    ^prep/archive[a-z0-9_]*\.[ch]$
 matio.h            ^demo/[a-z0-9_]*\.c$
-zlib.h             ^prep/meta_mat\.c$
+zlib.h             ^base/deflate\.c$
 jpeglib.h          ^image/jpeg[a-z0-9_]*\.[ch]$
 jerror.h           ^image/jpeg[a-z0-9_]*\.[ch]$
 png.h              ^image/png[a-z0-9_]*\.c$

@@ -1,0 +1,85 @@
+#include <string.h>
+
+#include "index/dct_row.h"
+
+static struct dct_header_sums sum_headers(const uint8_t *headers, uint32_t count,
+                                          const struct dct_code *code)
+{
+    struct dct_header_sums sums = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned last = headers[i] & DCT_LAST_MASK;
+        sums.dc_bits += code->dc_bits[headers[i] >> DCT_CLASS_SHIFT];
+        sums.mask_bits += dct_mask_bits(last);
+        sums.lasts += last > 0;
+    }
+    return sums;
+}
+
+static uint64_t count_escapes(const uint8_t *field, uint64_t first, uint64_t end,
+                              unsigned field_bits)
+{
+    unsigned escape = (1U << field_bits) - 1;
+    uint64_t count = 0;
+    for (uint64_t i = first; i < end; i++)
+        count += dct_low_bits(dct_bits(field, i * field_bits), field_bits) == escape;
+    return count;
+}
+
+static uint64_t count_two_bytes(const uint8_t *escape, uint64_t count)
+{
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < count; i++)
+        found += (escape[i] & DCT_TWO_BYTES) != 0;
+    return found;
+}
+
+static const struct dct_counters counters = {sum_headers, count_escapes, count_two_bytes};
+
+/* The next magnitude above 1. */
+static int read_large(struct dct_streams *streams, unsigned field_bits)
+{
+    unsigned escape = (1U << field_bits) - 1;
+    unsigned field =
+        (unsigned)dct_low_bits(dct_bits(streams->field, streams->field_bit), field_bits);
+    streams->field_bit += field_bits;
+    if (field < escape)
+        return (int)field + DCT_FIELD_BASE;
+    unsigned byte = *streams->escape++;
+    if (byte < DCT_TWO_BYTES)
+        return (int)byte;
+    return (int)(byte - DCT_TWO_BYTES) << 8 | *streams->low++;
+}
+
+/* All coefficients but the DC. */
+static void read_block(struct dct_streams *streams, unsigned last, unsigned field_bits,
+                       const struct dct_order *order, int16_t *out)
+{
+    memset(out, 0, 64 * sizeof *out);
+    uint64_t mask = dct_block_mask(dct_bits_64(streams->mask, streams->mask_bit), last);
+    streams->mask_bit += dct_mask_bits(last);
+    for (; mask; mask &= mask - 1) {
+        bool is_large = dct_bits(streams->large, streams->large_bit) & 1;
+        bool is_negative = dct_bits(streams->sign, streams->large_bit) & 1;
+        streams->large_bit++;
+        int magnitude = is_large ? read_large(streams, field_bits) : 1;
+        out[order->place[__builtin_ctzll(mask)]] = (int16_t)(is_negative ? -magnitude : magnitude);
+    }
+}
+
+static bool read_row(const struct dct_row *row, const struct dct_order *order, uint32_t first,
+                     uint32_t count, int16_t (*out)[64])
+{
+    struct dct_streams streams;
+    if (!dct_row_open(row, first, &counters, &streams))
+        return false;
+    int64_t dc = dct_skip_dc(&streams, row, first);
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned header = row->bytes[first + i];
+        read_block(&streams, header & DCT_LAST_MASK, row->code->field_bits, order, out[i]);
+        dc += dct_next_dc(&streams, header, row->code);
+        out[i][0] = (int16_t)dc;
+    }
+    return true;
+}
+
+const struct dct_kernels dct_plain = {read_row};

@@ -1,0 +1,160 @@
+#ifndef HEADRACE_INDEX_DCT_ROW_H
+#define HEADRACE_INDEX_DCT_ROW_H
+
+/* Private to index/dct_blocks_*.c: where the streams of a row stand. All sizes follow from what was
+ * read before, so that one look over a row proves that its blocks end where it does; after that no
+ * block needs a check. */
+
+#include "index/dct_blocks.h"
+
+/* Streams at some block: a stream of bits as its first byte and a position in bits. */
+struct dct_streams {
+    const uint8_t *dc, *mask, *large, *sign, *field; /* `sign` stands as far as `large` */
+    uint64_t dc_bit, mask_bit, large_bit, field_bit;
+    const uint8_t *escape, *low;
+};
+
+/* What headers add up to. */
+struct dct_header_sums {
+    uint64_t dc_bits, mask_bits;
+    uint64_t lasts; /* blocks with coefficients beyond the DC */
+};
+
+/* How a variant counts. Ranges are first (inclusive) to end (exclusive). */
+struct dct_counters {
+    struct dct_header_sums (*headers)(const uint8_t *headers, uint32_t count,
+                                      const struct dct_code *code);
+    /* Fields with all bits set; positions in fields. */
+    uint64_t (*escapes)(const uint8_t *field, uint64_t first, uint64_t end, unsigned field_bits);
+    /* Bytes with DCT_TWO_BYTES. */
+    uint64_t (*two_bytes)(const uint8_t *escape, uint64_t count);
+};
+
+/* 57 bits or more from a bit position on. */
+static inline uint64_t dct_bits(const uint8_t *stream, uint64_t bit)
+{
+    return load_le64(stream + bit / 8) >> bit % 8;
+}
+
+/* 64 bits from a bit position on. */
+static inline uint64_t dct_bits_64(const uint8_t *stream, uint64_t bit)
+{
+    unsigned shift = bit % 8;
+    return dct_bits(stream, bit) | (uint64_t)stream[bit / 8 + 8] << 1 << (63 - shift);
+}
+
+/* The lower `count` bits, count < 64. */
+static inline uint64_t dct_low_bits(uint64_t bits, unsigned count)
+{
+    return bits & (((uint64_t)1 << count) - 1);
+}
+
+/* The set bits in positions first … end − 1. */
+static inline uint64_t dct_count_bits(const uint8_t *stream, uint64_t first, uint64_t end)
+{
+    uint64_t count = 0;
+    for (; first + 64 <= end; first += 64)
+        count += (unsigned)__builtin_popcountll(dct_bits_64(stream, first));
+    if (first < end)
+        count += (unsigned)__builtin_popcountll(
+            dct_low_bits(dct_bits_64(stream, first), (unsigned)(end - first)));
+    return count;
+}
+
+/* The sign-extended lower `count` bits, count < 64. */
+static inline int64_t dct_signed(uint64_t bits, unsigned count)
+{
+    return (int64_t)(bits << 1 << (63 - count)) >> 1 >> (63 - count);
+}
+
+/* The mask of a block: bit k for place k of the zigzag order. The last one is not stored. */
+static inline unsigned dct_mask_bits(unsigned last)
+{
+    return last - (last > 0);
+}
+
+static inline uint64_t dct_block_mask(uint64_t bits, unsigned last)
+{
+    return dct_low_bits(bits, dct_mask_bits(last)) << 1 | (uint64_t)(last > 0) << last;
+}
+
+static inline uint64_t dct_bytes(uint64_t bits)
+{
+    return (bits + 7) / 8;
+}
+
+/* Sets the streams to block `first`. False where the row is not what its streams add up to. */
+static inline __attribute__((always_inline)) bool dct_row_open(const struct dct_row *row,
+                                                               uint32_t first,
+                                                               const struct dct_counters *counters,
+                                                               struct dct_streams *streams)
+{
+    const struct dct_code *code = row->code;
+    if (row->length < row->blocks)
+        return false;
+    struct dct_header_sums before = counters->headers(row->bytes, first, code);
+    struct dct_header_sums after = counters->headers(row->bytes + first, row->blocks - first, code);
+    uint64_t mask_bits = before.mask_bits + after.mask_bits;
+
+    uint64_t dc = row->blocks, mask = dc + dct_bytes(before.dc_bits + after.dc_bits);
+    uint64_t large = mask + dct_bytes(mask_bits);
+    if (large > row->length)
+        return false;
+    streams->dc = row->bytes + dc;
+    streams->dc_bit = 0;
+    streams->mask = row->bytes + mask;
+    streams->mask_bit = before.mask_bits;
+    streams->large_bit = before.lasts + dct_count_bits(streams->mask, 0, before.mask_bits);
+    uint64_t coefficients = streams->large_bit + after.lasts +
+                            dct_count_bits(streams->mask, before.mask_bits, mask_bits);
+
+    uint64_t sign = large + dct_bytes(coefficients), field = sign + dct_bytes(coefficients);
+    if (field > row->length)
+        return false;
+    streams->large = row->bytes + large;
+    streams->sign = row->bytes + sign;
+    streams->field = row->bytes + field;
+    uint64_t fields_before = dct_count_bits(streams->large, 0, streams->large_bit);
+    uint64_t fields =
+        fields_before + dct_count_bits(streams->large, streams->large_bit, coefficients);
+    streams->field_bit = fields_before * code->field_bits;
+
+    uint64_t escape = field + dct_bytes(fields * code->field_bits);
+    if (escape > row->length)
+        return false;
+    uint64_t escapes_before = counters->escapes(streams->field, 0, fields_before, code->field_bits);
+    uint64_t escapes =
+        escapes_before + counters->escapes(streams->field, fields_before, fields, code->field_bits);
+    uint64_t low = escape + escapes;
+    if (low > row->length)
+        return false;
+    const uint8_t *first_escape = row->bytes + escape;
+    uint64_t low_before = counters->two_bytes(first_escape, escapes_before);
+    uint64_t lows =
+        low_before + counters->two_bytes(first_escape + escapes_before, escapes - escapes_before);
+    streams->escape = first_escape + escapes_before;
+    streams->low = row->bytes + low + low_before;
+    return low + lows == row->length;
+}
+
+/* The next block's DC difference. */
+static inline int64_t dct_next_dc(struct dct_streams *streams, unsigned header,
+                                  const struct dct_code *code)
+{
+    unsigned bits = code->dc_bits[header >> DCT_CLASS_SHIFT];
+    int64_t difference = dct_signed(dct_bits(streams->dc, streams->dc_bit), bits);
+    streams->dc_bit += bits;
+    return difference;
+}
+
+/* The DC before block `first`. */
+static inline int64_t dct_skip_dc(struct dct_streams *streams, const struct dct_row *row,
+                                  uint32_t first)
+{
+    int64_t dc = 0;
+    for (uint32_t i = 0; i < first; i++)
+        dc += dct_next_dc(streams, row->bytes[i], row->code);
+    return dc;
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* `dct` records: round trips, every kind of number, parts of rows, hostile bytes. */
+
+#include "tests/test.h"
+
+#include "base/random.h"
+#include "index/dct_record.h"
+
+static const int16_t extremes[] = {1,    -1,   2,     -2,   3,     -3,    4,
+                                   17,   -18,  127,   128,  -127,  -128,  255,
+                                   -256, 1023, -1024, 2047, -2047, 32767, -32767};
+
+static struct frame make_frame(uint32_t width, uint32_t height, enum frame_color color,
+                               const uint8_t (*factors)[2])
+{
+    struct frame frame = {.width = width, .height = height, .color = color};
+    frame.component_count = color == FRAME_GRAY ? 1 : 3;
+    for (unsigned c = 0; c < frame.component_count; c++) {
+        frame.components[c].horizontal = factors[c][0];
+        frame.components[c].vertical = factors[c][1];
+        for (unsigned k = 0; k < 64; k++)
+            frame.components[c].quantisers[k] = (uint16_t)(1 + k * (c == 1 ? 40 : 3));
+    }
+    frame_shape(&frame);
+    return frame;
+}
+
+/* How coefficients are drawn. */
+struct texture {
+    unsigned density; /* of 256 places, those not zero */
+    unsigned bits;    /* largest magnitudes */
+    unsigned last;    /* no coefficient beyond this place */
+};
+
+static const struct texture textures[] = {{0, 1, 0},     {256, 1, 63},  {60, 3, 63},  {256, 7, 63},
+                                          {256, 15, 63}, {128, 10, 40}, {20, 11, 63}, {256, 2, 1}};
+
+static int16_t draw(struct random_stream *random, const struct texture *texture)
+{
+    if (random_below(random, 256) >= texture->density)
+        return 0;
+    if (random_below(random, 16) == 0 && texture->bits > 7)
+        return extremes[random_below(random, ARRAY_LENGTH(extremes))];
+    int magnitude = (int)random_below(random, 1U << random_below(random, texture->bits + 1));
+    return (int16_t)(random_below(random, 2) ? -magnitude : magnitude);
+}
+
+/* Coefficients of a frame; each row of blocks has the next texture. */
+static void fill(struct coefficients *coefficients, const struct frame *frame, uint64_t seed)
+{
+    struct random_stream random = random_stream_make(seed, RANDOM_TEST, 0, 0);
+    assert_ok(coefficients_reset(coefficients, frame));
+    for (unsigned c = 0; c < frame->component_count; c++) {
+        const struct frame_component *component = &frame->components[c];
+        for (size_t i = 0; i < (size_t)component->blocks_wide * component->blocks_high; i++) {
+            const struct texture *texture =
+                &textures[(i / component->blocks_wide + seed + c) % ARRAY_LENGTH(textures)];
+            int16_t *block = coefficients->blocks[c][i];
+            block[0] = random_below(&random, 8) ? (int16_t)random_below(&random, 64)
+                                                : (int16_t)random_u32(&random);
+            for (unsigned k = 1; k <= texture->last; k++)
+                block[k] = draw(&random, texture);
+        }
+    }
+}
+
+static void write_record(const struct coefficients *coefficients, const char *kept,
+                         struct buffer *record)
+{
+    record->length = 0;
+    assert_ok(dct_record_write(coefficients, kept, strlen(kept), record));
+    assert_ok(buffer_resize(record, record->length + DCT_RECORD_PADDING));
+    record->length -= DCT_RECORD_PADDING;
+}
+
+static void check_equal(const struct coefficients *a, const struct coefficients *b)
+{
+    const struct frame *frame = &a->frame;
+    assert_int_equal(frame->width, b->frame.width);
+    assert_int_equal(frame->height, b->frame.height);
+    assert_int_equal(frame->color, b->frame.color);
+    assert_int_equal(frame->component_count, b->frame.component_count);
+    for (unsigned c = 0; c < frame->component_count; c++) {
+        const struct frame_component *component = &frame->components[c];
+        assert_memory_equal(component->quantisers, b->frame.components[c].quantisers,
+                            sizeof component->quantisers);
+        assert_int_equal(component->blocks_wide, b->frame.components[c].blocks_wide);
+        assert_memory_equal(a->blocks[c], b->blocks[c],
+                            (size_t)component->blocks_wide * component->blocks_high * 128);
+    }
+}
+
+/* Some parts of rows, through a reader. */
+static void check_parts(const struct coefficients *coefficients, struct dct_record *record,
+                        uint64_t seed)
+{
+    static _Alignas(64) int16_t out[512][64], expected[512][64];
+    struct random_stream random = random_stream_make(seed, RANDOM_TEST, 1, 0);
+    struct block_reader from_record = dct_record_reader(record);
+    struct block_reader from_memory = coefficients_reader(coefficients);
+    for (int i = 0; i < 60; i++) {
+        unsigned c = (unsigned)random_below(&random, record->frame.component_count);
+        const struct frame_component *component = &record->frame.components[c];
+        uint32_t row = (uint32_t)random_below(&random, component->blocks_high);
+        uint32_t first = (uint32_t)random_below(&random, component->blocks_wide);
+        uint32_t count = (uint32_t)random_below(&random, component->blocks_wide - first + 1);
+        assert_true(count <= ARRAY_LENGTH(out));
+        assert_ok(from_record.read(from_record.context, c, row, first, count, out));
+        assert_ok(from_memory.read(from_memory.context, c, row, first, count, expected));
+        assert_memory_equal(out, expected, count * sizeof out[0]);
+    }
+}
+
+static const struct {
+    uint32_t width, height;
+    enum frame_color color;
+    uint8_t factors[3][2];
+} shapes[] = {
+    {1, 1, FRAME_GRAY, {{1, 1}}},
+    {500, 33, FRAME_GRAY, {{1, 1}}},
+    {131, 77, FRAME_YCBCR, {{1, 1}, {1, 1}, {1, 1}}},
+    {130, 75, FRAME_YCBCR, {{2, 2}, {1, 1}, {1, 1}}},
+    {129, 65, FRAME_RGB, {{2, 1}, {1, 1}, {1, 1}}},
+    {64, 200, FRAME_YCBCR, {{1, 2}, {1, 1}, {1, 1}}},
+    {200, 64, FRAME_YCBCR, {{4, 1}, {1, 1}, {1, 1}}},
+    {2300, 9, FRAME_YCBCR, {{1, 1}, {1, 1}, {1, 1}}},
+};
+
+static void records_come_back(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0}, kept = {0};
+    CLEANUP(coefficients_done) struct coefficients before = {0}, after = {0};
+    for (size_t i = 0; i < ARRAY_LENGTH(shapes); i++) {
+        struct frame frame =
+            make_frame(shapes[i].width, shapes[i].height, shapes[i].color, shapes[i].factors);
+        fill(&before, &frame, i);
+        write_record(&before, "a header, and JFIF, and more", &bytes);
+        struct dct_record record;
+        assert_ok(dct_record_open(bytes.data, bytes.length, &record));
+        assert_ok(dct_record_coefficients(&record, &after));
+        check_equal(&before, &after);
+        check_parts(&before, &record, i);
+        assert_ok(dct_record_kept(&record, &kept));
+        assert_int_equal(kept.length, 28);
+        assert_memory_equal(kept.data, "a header, and JFIF, and more", 28);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_come_back),
+    };
+    return cmocka_run_group_tests_name("dct_record", tests, NULL, NULL);
+}
