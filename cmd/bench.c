@@ -17,6 +17,7 @@ static const char *const layout_names[] = {"nhwc", "nchw", NULL};
 struct bench_arguments {
     int mode, dtype, layout, order;
     int64_t image_size, batch_size, jobs, epochs, window, seed;
+    uint64_t memory;
     bool json;
 };
 
@@ -40,6 +41,9 @@ static const struct option bench_options[] = {
     {"epochs", 0, OPT_INT, FIELD(epochs), .min = 1, .max = 1000, .value = "N",
      .help = "passes over the index, each in a fresh order (default %d)"},
     COMMAND_JOBS(jobs),
+    {"memory", 0, OPT_SIZE, FIELD(memory), .value = "BYTES",
+     .help = "ceiling of batches and scratch, beyond the page cache; 0: what three batches and the "
+             "threads usually need"},
     {"seed", 0, OPT_INT, FIELD(seed), .min = 0, .max = 9007199254740992, .value = "N",
      .help = "seed of order and crops (default %d)"},
     {"json", 0, OPT_FLAG, FIELD(json), .help = "one JSON object a pass"},
@@ -52,9 +56,9 @@ static const struct option_usage bench_usage = {
     .min_positionals = 1,
     .max_positionals = 1,
     .summary = "Measures how fast the loader makes batches, checking every record's CRC.",
-    .details = "Times are summed over threads: \"read\" is reading and CRC, \"decode\" decoding, "
-               "cropping, "
-               "resampling and normalising; \"wait\" is how long the caller waited for a batch.",
+    .details = "Shares are of the threads' time: \"read\" is reading and CRC, \"decode\" decoding, "
+               "cropping, resampling and normalising; what the caller waited for batches is of the "
+               "pass's time. JSON has them in seconds, those of threads added up.",
     .example = "headrace bench train.idx --image-size 224 --dtype bf16 -j 4",
 };
 
@@ -71,15 +75,15 @@ static struct loader_options loader_options_of(const struct bench_arguments *arg
     options.format.type = (enum tensor_type)arguments->dtype;
     options.format.layout = (enum tensor_layout)arguments->layout;
     options.threads = command_threads(arguments->jobs);
+    options.memory_bytes = arguments->memory;
     options.seed = (uint64_t)arguments->seed;
     return options;
 }
 
 /* One epoch; every batch is taken and given back at once. */
 static struct status pass_run(struct loader *loader, uint64_t epoch,
-                              struct loader_statistics *ret_statistics, double *ret_seconds)
+                              struct loader_statistics *ret_statistics)
 {
-    double start = clock_seconds();
     TRY(loader_start(loader, epoch, 0));
     for (;;) {
         struct batch *batch;
@@ -89,34 +93,28 @@ static struct status pass_run(struct loader *loader, uint64_t epoch,
         batch_release(batch);
         TRY(stop_check());
     }
-    *ret_seconds = clock_seconds() - start;
     loader_statistics(loader, ret_statistics);
     return OK;
 }
 
 static struct status pass_print(const struct bench_arguments *arguments, int64_t epoch,
-                                const struct loader_statistics *statistics, double seconds)
+                                const struct loader_statistics *statistics)
 {
-    double rate = (double)statistics->images / seconds;
+    double rate = (double)statistics->images / statistics->seconds;
     if (!arguments->json) {
-        char bytes[16];
-        printf("pass %lld: %llu images in %.2f s: %.1f images/s, %s/s read (read %.2f s, decode "
-               "%.2f s, wait %.2f s)\n",
-               (long long)epoch, (unsigned long long)statistics->images, seconds, rate,
-               format_bytes((uint64_t)((double)statistics->bytes / seconds), bytes),
-               statistics->read_seconds, statistics->decode_seconds, statistics->wait_seconds);
+        char bytes[16], memory[16], shares[128];
+        printf("pass %lld: %llu images in %.2f s: %.1f images/s, %s/s read, %s of memory; %s\n",
+               (long long)epoch, (unsigned long long)statistics->images, statistics->seconds, rate,
+               format_bytes((uint64_t)((double)statistics->bytes / statistics->seconds), bytes),
+               format_bytes(statistics->memory_bytes, memory),
+               loader_statistics_text(statistics, shares));
         return OK;
     }
     CLEANUP(json_free) struct json *object = json_object_new();
     json_set_integer(object, "version", 1);
     json_set_integer(object, "pass", epoch);
-    json_set_integer(object, "images", (int64_t)statistics->images);
-    json_set_integer(object, "bytes", (int64_t)statistics->bytes);
-    json_set_real(object, "seconds", seconds);
     json_set_real(object, "images_per_second", rate);
-    json_set_real(object, "read_seconds", statistics->read_seconds);
-    json_set_real(object, "decode_seconds", statistics->decode_seconds);
-    json_set_real(object, "wait_seconds", statistics->wait_seconds);
+    loader_statistics_store(statistics, object);
     return command_print_json(object);
 }
 
@@ -140,9 +138,8 @@ struct status cmd_bench(int argc, char **argv)
     TRY(loader_open(index, &options, &loader));
     for (int64_t epoch = 0; epoch < arguments.epochs; epoch++) {
         struct loader_statistics statistics;
-        double seconds;
-        TRY(pass_run(loader, (uint64_t)epoch, &statistics, &seconds));
-        TRY(pass_print(&arguments, epoch, &statistics, seconds));
+        TRY(pass_run(loader, (uint64_t)epoch, &statistics));
+        TRY(pass_print(&arguments, epoch, &statistics));
         fflush(stdout);
     }
     return OK;

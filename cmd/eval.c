@@ -165,7 +165,7 @@ static struct status result_print(const struct evaluation *evaluation,
     json_set_string(result, "set", parse->positionals[1]);
     json_set_string(result, "arch", evaluation->trained->network->arch);
     json_set_integer(result, "images", (int64_t)sums->count);
-    json_set_integer(result, "unreadable", (int64_t)feed_bad_records(evaluation->feed));
+    json_set_integer(result, "unreadable", (int64_t)feed_statistics(evaluation->feed).bad_records);
     json_set_integer(result, "top1_count", (int64_t)sums->top1);
     json_set_integer(result, "top5_count", (int64_t)sums->top5);
     json_set_real(result, "top1", sums_top1(sums));

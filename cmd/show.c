@@ -9,9 +9,9 @@
 #include "base/permutation.h"
 #include "base/stop.h"
 #include "cmd/command.h"
-#include "image/decode.h"
 #include "image/sheet.h"
 #include "index/index.h"
+#include "index/record_image.h"
 
 struct show_arguments {
     const char *out, *classes;
@@ -68,19 +68,18 @@ static struct status candidates_find(const struct index *index, const bool *want
 }
 
 /* Shows a record; one that cannot be decoded gets a black thumbnail and its reason as a warning. */
-static struct status record_show(struct index *index, uint64_t i, struct decoder *decoder,
+static struct status record_show(struct index *index, uint64_t i, struct record_image *image,
                                  struct sheet *sheet)
 {
-    CLEANUP(buffer_done) struct buffer bytes = {0};
     CLEANUP(buffer_done) struct buffer caption = {0};
     CLEANUP(picture_done) struct picture picture = {0};
     struct record record;
     const char *name, *text;
     TRY(index_record(index, i, &record));
     TRY(index_name(index, i, &name));
-    struct status status = index_read(index, i, &bytes);
+    struct status status = record_image_read(image, i);
     if (status.code == STATUS_DONE)
-        status = decoder_decode(decoder, bytes.data, bytes.length, NULL, &picture, NULL);
+        status = record_image_decode(image, NULL, &picture);
     if (status.code != STATUS_DONE) {
         log_warning("%s: %s", name, status_message(&status));
         status_clear(&status);
@@ -100,16 +99,16 @@ static struct status sheet_fill(struct index *index, const struct show_arguments
 {
     CLEANUP(memory_free) bool *wanted = NULL;
     CLEANUP(memory_free) uint64_t *records = NULL;
-    CLEANUP(decoder_close) struct decoder *decoder = NULL;
+    CLEANUP(record_image_close) struct record_image *image = NULL;
     uint64_t count = 0;
     TRY(command_classes(index_classes(index), arguments->classes, &wanted));
     TRY(candidates_find(index, wanted, &records, &count));
-    TRY(decoder_open(&decoder));
+    TRY(record_image_open(index, &image));
     struct permutation order = permutation_make(count, (uint64_t)arguments->seed, 0);
     for (uint64_t i = 0; i < count; i++) {
         TRY(stop_check());
         if (permutation_position(&order, i) < (uint64_t)arguments->count)
-            TRY(record_show(index, records[i], decoder, sheet));
+            TRY(record_show(index, records[i], image, sheet));
     }
     return OK;
 }

@@ -119,7 +119,11 @@ struct status shard_read_buffer(struct shard_reader *reader, const struct shard_
 
 void shard_read_ahead(struct shard_reader *reader, uint32_t shard, uint64_t offset, uint64_t length)
 {
-    int file = atomic_load_explicit(&reader->files[shard], memory_order_acquire);
-    if (file > 0 && reader->shards[shard].kind != SHARD_FOLDER)
-        posix_fadvise(file - 1, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
+    int fd;
+    if (reader->shards[shard].kind == SHARD_FOLDER)
+        return;
+    struct status status = shard_file(reader, shard, &fd);
+    if (status.code == STATUS_DONE)
+        posix_fadvise(fd, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
+    status_ignore(status);
 }

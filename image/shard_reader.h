@@ -43,7 +43,8 @@ struct status shard_read_buffer(struct shard_reader *reader, const struct shard_
 /* The range of a source's item, for shard_read. */
 struct shard_range source_range(const struct source *source, size_t item);
 
-/* Tells the kernel that a range will be read soon; does nothing for folders and unopened shards. */
+/* Tells the kernel that a range will be read soon; does nothing for folders. What fails here is
+ * left to the reading. */
 void shard_read_ahead(struct shard_reader *reader, uint32_t shard, uint64_t offset,
                       uint64_t length);
 

@@ -10,15 +10,14 @@
 #include "base/pool.h"
 #include "base/progress.h"
 #include "base/stop.h"
-#include "image/decode.h"
+#include "index/record_image.h"
 
 /* Records that one thread takes at a time. */
 enum { RUN_RECORDS = 64 };
 
 /* Of one thread. */
 struct scratch {
-    struct buffer bytes;
-    struct decoder *decoder;
+    struct record_image *image;
     struct picture picture;
 };
 
@@ -35,8 +34,7 @@ struct checker {
 static void checker_done(struct checker *checker)
 {
     for (unsigned i = 0; checker->scratch && i < checker->threads; i++) {
-        buffer_done(&checker->scratch[i].bytes);
-        decoder_close(checker->scratch[i].decoder);
+        record_image_close(checker->scratch[i].image);
         picture_done(&checker->scratch[i].picture);
     }
     memory_free(checker->scratch);
@@ -159,17 +157,14 @@ static struct status record_check_image(const struct checker *checker, struct sc
                                         const struct record *record)
 {
     struct image_info info;
-    TRY(image_probe(scratch->bytes.data, scratch->bytes.length, &info));
+    TRY(record_image_probe(scratch->image, &info));
     if (record->width && (record->width != info.width || record->height != info.height))
         FAIL(STATUS_CORRUPT,
              "the image has %" PRIu32 " x %" PRIu32 " pixels, the index says %u x %u", info.width,
              info.height, record->width, record->height);
     if (!checker->options->decode)
         return OK;
-    if (!scratch->decoder)
-        TRY(decoder_open(&scratch->decoder));
-    return decoder_decode(scratch->decoder, scratch->bytes.data, scratch->bytes.length, NULL,
-                          &scratch->picture, NULL);
+    return record_image_decode(scratch->image, NULL, &scratch->picture);
 }
 
 /* What a run of records adds to the report. */
@@ -186,7 +181,7 @@ static struct status record_check(struct checker *checker, struct scratch *scrat
     tally->crc_unknown += !record.crc_known;
     if (!checker->options->read && !checker->options->decode)
         return OK;
-    TRY(index_read(checker->index, i, &scratch->bytes));
+    TRY(record_image_read(scratch->image, i));
     tally->read_bytes += record.length;
     return record_check_image(checker, scratch, &record);
 }
@@ -250,6 +245,8 @@ static struct status records_check(struct checker *checker)
     TRY(progress_open("verify", "images", count, 0, &checker->progress));
     TRY(pool_open(checker->threads, &pool));
     TRY(memory_alloc(checker->threads, sizeof *checker->scratch, &checker->scratch));
+    for (unsigned i = 0; i < checker->threads; i++)
+        TRY(record_image_open(checker->index, &checker->scratch[i].image));
     return pool_run(pool, (count + RUN_RECORDS - 1) / RUN_RECORDS, run_check, checker);
 }
 

@@ -374,3 +374,8 @@ struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
     status_ignore(index_name(index, i, &name));
     return status_context(status, "record %" PRIu64 " (%s)", i, name);
 }
+
+void index_read_ahead(struct index *index, uint32_t shard, uint64_t offset, uint64_t length)
+{
+    shard_read_ahead(index->reader, shard, offset, length);
+}

@@ -8,6 +8,8 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/progress.h"
+#include "index/loader_memory.h"
+#include "index/read_ahead.h"
 #include "index/sampler.h"
 
 /* A slot of the ring. It is free, or being filled (in `pending`, in step order), or held by the
@@ -33,6 +35,9 @@ struct loader {
     struct order order;
     const int32_t *labels; /* of the index */
     size_t image_bytes;
+    struct loader_memory memory;
+    struct budget large;           /* scratch that images need beyond what threads keep */
+    struct read_ahead *read_ahead; /* NULL: only class folders, where it does nothing */
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t work;   /* workers: a slot became free, an epoch began, closing */
@@ -43,9 +48,10 @@ struct loader {
     size_t free_count, pending_first, pending_count, slot_count, slot_cap;
     uint64_t next_step, end_step;
     uint32_t busy; /* images being made */
-    bool closing;
+    bool closing, restarting;
     uint8_t *bad_records; /* one bit a record, so that each is named once */
     struct loader_statistics statistics;
+    double started_s; /* the epoch */
 
     struct worker *workers;
     unsigned worker_count;   /* threads running */
@@ -80,18 +86,21 @@ static void slot_free(struct slot *slot)
 }
 CLEANUP_POINTER(slot_free, struct slot)
 
+/* Images of a rank's batch. */
+static uint32_t batch_count(const struct loader_options *options)
+{
+    return options->global_batch / options->world_size;
+}
+
 /* Makes one more slot and puts it on the free list. */
 static struct status slot_add(struct loader *loader)
 {
     CLEANUP(slot_free) struct slot *slot = NULL;
-    uint32_t count = loader->options.global_batch / loader->options.world_size;
-    uint64_t bytes;
-    if (!size_multiply(count, loader->image_bytes, &bytes))
-        FAIL(STATUS_NO_MEMORY, "a batch of %u images is too large", count);
+    uint32_t count = batch_count(&loader->options);
     TRY(memory_alloc(1, sizeof *slot, &slot));
     slot->loader = loader;
     slot->batch.count = count;
-    TRY(memory_alloc_tensor(bytes, &slot->batch.images));
+    TRY(memory_alloc_tensor(count * loader->image_bytes, &slot->batch.images));
     TRY(memory_alloc(count, sizeof *slot->batch.labels, &slot->batch.labels));
     TRY(memory_alloc(count, sizeof *slot->batch.samples, &slot->batch.samples));
     loader->all[loader->slot_count++] = slot;
@@ -117,6 +126,8 @@ static struct slot *slot_begin(struct loader *loader)
     status_clear(&slot->failure);
     slot->batch.epoch = loader->order.epoch;
     slot->batch.step = loader->next_step++;
+    if (loader->read_ahead)
+        read_ahead_advance(loader->read_ahead, slot->batch.step);
     size_t place = (loader->pending_first + loader->pending_count++) % loader->slot_cap;
     loader->pending[place] = slot;
     return slot;
@@ -208,13 +219,13 @@ static void *worker_main(void *context)
 
         pthread_mutex_lock(&loader->mutex);
         loader->busy--;
-        loader->statistics.images++;
+        loader->statistics.images += slot->batch.samples[image].record != ORDER_NO_RECORD;
         loader->statistics.bytes += work.bytes;
         loader->statistics.read_seconds += work.read_seconds;
         loader->statistics.decode_seconds += work.decode_seconds;
         if (status.code != STATUS_DONE)
             image_failed(loader, slot, image, status);
-        if (++slot->done == slot->batch.count || loader->busy == 0)
+        if (++slot->done == slot->batch.count || (loader->restarting && loader->busy == 0))
             pthread_cond_broadcast(&loader->ready);
     }
     pthread_mutex_unlock(&loader->mutex);
@@ -228,6 +239,7 @@ static struct status workers_start(struct loader *loader, unsigned threads)
         struct worker *worker = &loader->workers[i];
         worker->loader = loader;
         TRY(sampler_open(loader->index, &loader->options, &worker->sampler));
+        sampler_bound(worker->sampler, &loader->large, loader->memory.thread_bytes);
         int error = pthread_create(&worker->thread, NULL, worker_main, worker);
         if (error) {
             sampler_close(worker->sampler);
@@ -270,6 +282,16 @@ static struct status label_map_check(const struct loader *loader)
     return OK;
 }
 
+static struct status read_ahead_prepare(struct loader *loader)
+{
+    uint32_t count = batch_count(&loader->options);
+    for (size_t i = 0; i < index_shard_count(loader->index); i++)
+        if (index_shard(loader->index, i)->kind != SHARD_FOLDER)
+            return read_ahead_open(loader->index, loader->options.rank * count, count,
+                                   &loader->read_ahead);
+    return OK;
+}
+
 static struct status loader_prepare(struct loader *loader)
 {
     const struct loader_options *options = &loader->options;
@@ -285,12 +307,24 @@ static struct status loader_prepare(struct loader *loader)
     uint32_t size = sampler_output_size(options);
     loader->image_bytes = tensor_image_bytes(&options->format, size, size);
     TRY(sampler_open(loader->index, options, &loader->sampler));
-    unsigned slots = options->slots ? options->slots : 3;
-    loader->slot_cap = 4 * (size_t)slots;
+    return read_ahead_prepare(loader);
+}
+
+/* Shares out the memory and makes the batches. */
+static struct status loader_make_slots(struct loader *loader, unsigned threads)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t count = batch_count(options), bytes;
+    const size_t place_bytes = sizeof(int32_t) + sizeof(struct batch_sample);
+    if (!size_multiply(count, loader->image_bytes + place_bytes, &bytes))
+        FAIL(STATUS_NO_MEMORY, "a batch of %u images is too large", (unsigned)count);
+    TRY(loader_memory_plan(loader->index, options, bytes, threads, &loader->memory));
+    loader->large.capacity_bytes = loader->memory.large_bytes;
+    loader->slot_cap = loader->memory.most_slots;
     TRY(memory_alloc(loader->slot_cap, sizeof *loader->free, &loader->free));
     TRY(memory_alloc(loader->slot_cap, sizeof *loader->pending, &loader->pending));
     TRY(memory_alloc(loader->slot_cap, sizeof *loader->all, &loader->all));
-    for (unsigned i = 0; i < slots; i++)
+    for (unsigned i = 0; i < loader->memory.slots; i++)
         TRY(slot_add(loader));
     return OK;
 }
@@ -306,8 +340,11 @@ struct status loader_open(struct index *index, const struct loader_options *opti
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->work, NULL);
     pthread_cond_init(&loader->ready, NULL);
+    budget_init(&loader->large, 0);
+    unsigned threads = options->threads ? options->threads : cores_available();
     TRY(loader_prepare(loader));
-    TRY(workers_start(loader, options->threads ? options->threads : cores_available()));
+    TRY(loader_make_slots(loader, threads));
+    TRY(workers_start(loader, threads));
     *ret_loader = MOVE(loader);
     return OK;
 }
@@ -324,9 +361,11 @@ void loader_close(struct loader *loader)
         pthread_join(loader->workers[i].thread, NULL);
         sampler_close(loader->workers[i].sampler);
     }
+    read_ahead_close(loader->read_ahead);
     for (size_t i = 0; i < loader->slot_count; i++)
         slot_free(loader->all[i]);
     sampler_close(loader->sampler);
+    budget_done(&loader->large);
     pthread_cond_destroy(&loader->ready);
     pthread_cond_destroy(&loader->work);
     pthread_mutex_destroy(&loader->mutex);
@@ -357,14 +396,19 @@ struct status loader_start(struct loader *loader, uint64_t epoch, uint64_t first
         size_t place = (loader->pending_first + i) % loader->slot_cap;
         loader->pending[place]->claimed = loader->pending[place]->batch.count;
     }
+    loader->restarting = true;
     while (loader->busy > 0) /* … and what was begun ends */
         pthread_cond_wait(&loader->ready, &loader->mutex);
+    loader->restarting = false;
     for (; loader->pending_count > 0; loader->pending_count--) {
         loader->free[loader->free_count++] = loader->pending[loader->pending_first];
         loader->pending_first = (loader->pending_first + 1) % loader->slot_cap;
     }
     order_set_epoch(&loader->order, epoch);
-    loader->statistics = (struct loader_statistics){0};
+    loader->statistics = (struct loader_statistics){.threads = loader->worker_count};
+    loader->started_s = clock_seconds();
+    if (loader->read_ahead)
+        read_ahead_start(loader->read_ahead, &loader->order, first_step, steps);
     loader->next_step = first_step;
     loader->end_step = steps;
     pthread_cond_broadcast(&loader->work);
@@ -389,9 +433,11 @@ static struct status slot_wait(struct loader *loader, struct slot **ret_slot)
         return OK;
     if (loader->pending_count == 0 && loader->free_count == 0) {
         if (loader->slot_count == loader->slot_cap)
-            FAIL(STATUS_NO_MEMORY,
-                 "all %zu batches of the loader are held; release some before taking the next",
-                 loader->slot_cap);
+            FAIL(
+                STATUS_NO_MEMORY,
+                "all %zu batches that the loader may make are held; release some before taking the "
+                "next, or allow it more memory",
+                loader->slot_cap);
         TRY(slot_add(loader));
         pthread_cond_broadcast(&loader->work);
     }
@@ -399,7 +445,9 @@ static struct status slot_wait(struct loader *loader, struct slot **ret_slot)
     while (!pending_is_done(loader))
         pthread_cond_wait(&loader->ready, &loader->mutex);
     struct slot *slot = loader->pending[loader->pending_first];
-    loader->statistics.wait_seconds += clock_seconds() - start;
+    double now = clock_seconds();
+    loader->statistics.wait_seconds += now - start;
+    loader->statistics.seconds = now - loader->started_s;
     loader->pending_first = (loader->pending_first + 1) % loader->slot_cap;
     loader->pending_count--;
     *ret_slot = slot;
@@ -446,6 +494,9 @@ void loader_statistics(const struct loader *loader, struct loader_statistics *re
     struct loader *locked = (struct loader *)loader;
     pthread_mutex_lock(&locked->mutex);
     *ret_statistics = loader->statistics;
+    ret_statistics->memory_bytes = loader->slot_count * loader->memory.slot_bytes +
+                                   loader->worker_count * loader->memory.thread_bytes +
+                                   budget_peak(&locked->large);
     pthread_mutex_unlock(&locked->mutex);
 }
 

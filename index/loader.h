@@ -19,6 +19,7 @@
 #include "image/crop.h"
 #include "image/tensor.h"
 #include "index/index.h"
+#include "index/loader_statistics.h"
 #include "index/order.h"
 
 enum loader_mode { LOADER_TRAIN = 0, LOADER_EVAL };
@@ -38,9 +39,10 @@ struct loader_options {
     uint64_t window;       /* records of ORDER_WINDOW's windows; 0: ORDER_WINDOW_RECORDS */
     struct tensor_format format;
     uint64_t seed;
-    unsigned threads; /* 0: cores_available() */
-    unsigned slots;   /* batches ahead; 0: as many as keep the threads busy, at least 2 */
-    bool background;  /* threads give way to others that compute on the same cores */
+    unsigned threads;      /* 0: cores_available() */
+    unsigned slots;        /* batches ahead; 0: as many as keep the threads busy, at least 2 */
+    uint64_t memory_bytes; /* ceiling of batches and scratch; 0: loader_memory.h's usual sizes */
+    bool background;       /* threads give way to others that compute on the same cores */
     bool drop_last;
     enum loader_on_error on_error;
     const int32_t *label_map; /* NULL, or for each of the index's classes the label to give out (−1
@@ -83,12 +85,6 @@ struct status loader_next(struct loader *loader, struct batch **ret_batch);
 void batch_release(struct batch *batch);
 
 /* Since loader_start. */
-struct loader_statistics {
-    uint64_t images, bytes, bad_records;
-    double read_seconds,
-        decode_seconds;  /* summed over threads; decode includes resampling and normalising */
-    double wait_seconds; /* time loader_next had to wait */
-};
 void loader_statistics(const struct loader *loader, struct loader_statistics *ret_statistics);
 
 /* What training sees at a global position, computed anew (replay): the record and its crop. Probes

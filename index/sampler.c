@@ -3,17 +3,14 @@
 #include "base/memory.h"
 #include "base/progress.h"
 #include "base/random.h"
-#include "image/decode.h"
-#include "image/resample.h"
+#include "index/record_image.h"
 
 struct sampler {
     struct index *index;
     const struct loader_options *options;
-    struct decoder *decoder;
-    struct resampler *resampler;
-    struct buffer bytes;
-    struct picture decoded;
-    struct picture resized;
+    struct record_image *image;
+    struct budget *budget; /* for scratch beyond kept_bytes; NULL: no bounds */
+    uint64_t kept_bytes;
 };
 
 struct status sampler_open(struct index *index, const struct loader_options *options,
@@ -23,8 +20,7 @@ struct status sampler_open(struct index *index, const struct loader_options *opt
     TRY(memory_alloc(1, sizeof *sampler, &sampler));
     sampler->index = index;
     sampler->options = options;
-    TRY(decoder_open(&sampler->decoder));
-    TRY(resampler_open(&sampler->resampler));
+    TRY(record_image_open(index, &sampler->image));
     *ret_sampler = MOVE(sampler);
     return OK;
 }
@@ -33,12 +29,14 @@ void sampler_close(struct sampler *sampler)
 {
     if (!sampler)
         return;
-    decoder_close(sampler->decoder);
-    resampler_close(sampler->resampler);
-    buffer_done(&sampler->bytes);
-    picture_done(&sampler->decoded);
-    picture_done(&sampler->resized);
+    record_image_close(sampler->image);
     memory_free(sampler);
+}
+
+void sampler_bound(struct sampler *sampler, struct budget *budget, uint64_t kept_bytes)
+{
+    sampler->budget = budget;
+    sampler->kept_bytes = kept_bytes;
 }
 
 uint32_t sampler_output_size(const struct loader_options *options)
@@ -55,21 +53,32 @@ static struct crop crop_choose(const struct loader_options *options, uint64_t ep
     return crop_random(&options->crop, width, height, options->image_size, &stream);
 }
 
-/* From the record's bytes in sampler->bytes to the image. */
+/* The size of the record that was read, as the index tells it, else from its own header. */
+static struct status size_find(struct sampler *sampler, const struct record *record,
+                               struct image_info *ret_info)
+{
+    *ret_info = (struct image_info){.width = record->width, .height = record->height};
+    if (record->width && record->height)
+        return OK;
+    return record_image_probe(sampler->image, ret_info);
+}
+
+/* From the record that was read to the image. */
 static struct status image_make(struct sampler *sampler, uint64_t epoch, uint64_t number,
                                 const struct record *record, void *out, struct crop *ret_crop)
 {
     const struct loader_options *options = sampler->options;
-    struct image_info info = {.width = record->width, .height = record->height};
-    if (info.width == 0 || info.height == 0)
-        TRY(image_probe(sampler->bytes.data, sampler->bytes.length, &info));
+    struct image_info info;
+    TRY(size_find(sampler, record, &info));
     *ret_crop = crop_choose(options, epoch, number, info.width, info.height);
-    struct rectangle region = resample_region(ret_crop);
-    TRY(decoder_decode(sampler->decoder, sampler->bytes.data, sampler->bytes.length, &region,
-                       &sampler->decoded, NULL));
-    TRY(resampler_run(sampler->resampler, &sampler->decoded, ret_crop, &sampler->resized));
-    tensor_write(&options->format, &sampler->resized, ret_crop->flip, out);
-    return OK;
+    uint64_t needed = record_image_scratch_bytes(record->length, info.width, info.height);
+    if (!sampler->budget || needed <= sampler->kept_bytes)
+        return record_image_tensor(sampler->image, ret_crop, &options->format, out);
+    budget_take(sampler->budget, needed - sampler->kept_bytes);
+    struct status status = record_image_tensor(sampler->image, ret_crop, &options->format, out);
+    record_image_shrink(sampler->image);
+    budget_give_back(sampler->budget, needed - sampler->kept_bytes);
+    return status;
 }
 
 static struct status record_blame(struct sampler *sampler, uint64_t number, struct status status)
@@ -87,7 +96,7 @@ struct status sampler_run(struct sampler *sampler, uint64_t epoch, uint64_t reco
     struct record record;
     double start = clock_seconds();
     TRY(index_record(sampler->index, record_number, &record));
-    TRY(index_read(sampler->index, record_number, &sampler->bytes));
+    TRY(record_image_read(sampler->image, record_number));
     double read = clock_seconds();
     work->read_seconds += read - start;
     work->bytes += record.length;
@@ -101,13 +110,11 @@ struct status sampler_crop(struct sampler *sampler, uint64_t epoch, uint64_t rec
                            struct crop *ret_crop)
 {
     struct record record;
+    struct image_info info;
     TRY(index_record(sampler->index, record_number, &record));
-    struct image_info info = {.width = record.width, .height = record.height};
-    if (info.width == 0 || info.height == 0) {
-        TRY(index_read(sampler->index, record_number, &sampler->bytes));
-        struct status probed = image_probe(sampler->bytes.data, sampler->bytes.length, &info);
-        TRY(record_blame(sampler, record_number, probed));
-    }
+    if (record.width == 0 || record.height == 0)
+        TRY(record_image_read(sampler->image, record_number));
+    TRY(record_blame(sampler, record_number, size_find(sampler, &record, &info)));
     *ret_crop = crop_choose(sampler->options, epoch, record_number, info.width, info.height);
     return OK;
 }

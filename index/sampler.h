@@ -5,6 +5,7 @@
  * pure function of (seed, epoch, record), so whoever computes it gets the same pixels. A sampler is
  * the scratch of one thread. */
 
+#include "base/budget.h"
 #include "base/scope.h"
 #include "base/status.h"
 #include "index/loader.h"
@@ -16,6 +17,10 @@ struct status sampler_open(struct index *index, const struct loader_options *opt
                            struct sampler **ret_sampler);
 void sampler_close(struct sampler *sampler);
 CLEANUP_POINTER(sampler_close, struct sampler)
+
+/* Bounds the sampler's scratch: what an image needs beyond `kept_bytes` is taken from `budget`
+ * (borrowed), which may have to be waited for, and freed after it. */
+void sampler_bound(struct sampler *sampler, struct budget *budget, uint64_t kept_bytes);
 
 /* Height and width of every image that the options produce. */
 uint32_t sampler_output_size(const struct loader_options *options);

@@ -11,11 +11,11 @@
 
 enum { IMAGES = 22, CLASSES = 3, BATCH = 4, SIZE = 24 };
 
-static void image_write(const char *path, uint32_t number)
+static void image_write(const char *path, uint32_t number, uint32_t least_side)
 {
     CLEANUP(picture_done) struct picture picture = {0};
     CLEANUP(buffer_done) struct buffer jpeg = {0};
-    assert_ok(picture_resize(&picture, 30 + number, 60 - number));
+    assert_ok(picture_resize(&picture, least_side + number, least_side + 30 - number));
     for (uint32_t y = 0; y < picture.height; y++)
         for (uint32_t x = 0; x < 3 * picture.width; x++)
             picture.pixels[y * picture.stride_bytes + x] =
@@ -24,8 +24,8 @@ static void image_write(const char *path, uint32_t number)
     assert_ok(file_write_atomic(path, jpeg.data, jpeg.length));
 }
 
-/* An index over class folders of small JPEGs, all of different sizes. */
-static struct index *index_make(const char *name)
+/* An index over class folders of JPEGs, all of different sizes. */
+static struct index *index_make_sized(const char *name, uint32_t least_side)
 {
     CLEANUP(source_free) struct source *source = NULL;
     struct index *index = NULL;
@@ -35,13 +35,18 @@ static struct index *index_make(const char *name)
         snprintf(path, sizeof path, "%s/class%u", test_path(name), i % CLASSES);
         assert_ok(folder_create(path));
         snprintf(path, sizeof path, "%s/class%u/%02u.jpg", test_path(name), i % CLASSES, i);
-        image_write(path, i);
+        image_write(path, i, least_side);
     }
     assert_ok(folder_source_open(test_path(name), NULL, 1, &source));
     snprintf(path, sizeof path, "%s.idx", test_path(name));
     assert_ok(index_write(source, "{}", path));
     assert_ok(index_open(path, &index));
     return index;
+}
+
+static struct index *index_make(const char *name)
+{
+    return index_make_sized(name, 30);
 }
 
 static struct loader_options options_make(enum loader_mode mode, unsigned threads)
@@ -344,6 +349,101 @@ static void test_label_map(void **state)
     assert_fails(loader_open(index, &options, &refused), STATUS_CORRUPT, "class1");
 }
 
+/* One epoch without looking at it. */
+static void run_through(struct loader *loader)
+{
+    assert_ok(loader_start(loader, 0, 0));
+    for (uint64_t i = 0; i < loader_steps(loader); i++) {
+        struct batch *batch;
+        assert_ok(loader_next(loader, &batch));
+        batch_release(batch);
+    }
+}
+
+/* The least that is asked for suffices, is held, and changes no pixel. */
+static void test_memory_is_held(void **state)
+{
+    (void)state;
+    CLEANUP(index_close) struct index *index = index_make("memory");
+    CLEANUP(loader_close) struct loader *loader = NULL;
+    struct loader_options options = options_make(LOADER_TRAIN, 5);
+    struct loader_statistics statistics;
+    uint32_t checksum = run_checksum(index, &options);
+    options.memory_bytes = 1 << 20;
+    struct status status = loader_open(index, &options, &loader);
+    assert_int_equal(status.code, STATUS_USAGE);
+    const char *least = strstr(status_message(&status), "need ");
+    assert_non_null(least);
+    options.memory_bytes = strtoull(least + 5, NULL, 10);
+    status_clear(&status);
+
+    assert_ok(loader_open(index, &options, &loader));
+    run_through(loader);
+    loader_statistics(loader, &statistics);
+    assert_in_range(statistics.memory_bytes, 2 * BATCH * batch_image_bytes(), options.memory_bytes);
+    struct batch *held[2], *more;
+    assert_ok(loader_start(loader, 1, 0));
+    assert_ok(loader_next(loader, &held[0]));
+    assert_ok(loader_next(loader, &held[1]));
+    assert_fails(loader_next(loader, &more), STATUS_NO_MEMORY, "more memory");
+    batch_release(held[0]);
+    batch_release(held[1]);
+    assert_int_equal(checksum, run_checksum(index, &options));
+    options.memory_bytes--;
+    struct loader *refused = NULL;
+    assert_fails(loader_open(index, &options, &refused), STATUS_USAGE, "--memory");
+}
+
+/* Images that need more than a thread keeps take turns, and change no pixel. */
+static void test_large_images_take_turns(void **state)
+{
+    (void)state;
+    CLEANUP(index_close) struct index *index = index_make_sized("large", 700);
+    CLEANUP(loader_close) struct loader *loader = NULL;
+    struct loader_options options = options_make(LOADER_EVAL, 4);
+    struct loader_statistics statistics;
+    uint32_t checksum = run_checksum(index, &options);
+    /* A megabyte a thread, and eight for images of six to seven megabytes each. */
+    options.memory_bytes = 2 * BATCH * (batch_image_bytes() + 64) + (12 << 20);
+    assert_ok(loader_open(index, &options, &loader));
+    run_through(loader);
+    loader_statistics(loader, &statistics);
+    assert_in_range(statistics.memory_bytes, 8 << 20, options.memory_bytes);
+    assert_int_equal(checksum, run_checksum(index, &options));
+}
+
+static void test_statistics(void **state)
+{
+    (void)state;
+    CLEANUP(index_close) struct index *index = index_make("statistics");
+    CLEANUP(loader_close) struct loader *loader = NULL;
+    struct loader_options options = options_make(LOADER_EVAL, 2);
+    struct loader_statistics statistics;
+    assert_ok(loader_open(index, &options, &loader));
+    run_through(loader);
+    loader_statistics(loader, &statistics);
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < IMAGES; i++) {
+        struct record record;
+        assert_ok(index_record(index, i, &record));
+        bytes += record.length;
+    }
+    assert_int_equal(statistics.images, IMAGES);
+    assert_int_equal(statistics.bytes, bytes);
+    assert_int_equal(statistics.threads, 2);
+    assert_true(statistics.read_seconds > 0 && statistics.decode_seconds > 0);
+    assert_true(statistics.wait_seconds <= statistics.seconds);
+
+    char text[128];
+    const struct loader_statistics known = {.threads = 4,
+                                            .seconds = 300,
+                                            .read_seconds = 36,
+                                            .decode_seconds = 1056,
+                                            .wait_seconds = 12};
+    assert_string_equal(loader_statistics_text(&known, text),
+                        "loader: read 3 %, decode 88 %, waited for batches 12 s of 300 s");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +457,9 @@ int main(void)
         cmocka_unit_test(test_bad_record),
         cmocka_unit_test(test_held_batches),
         cmocka_unit_test(test_label_map),
+        cmocka_unit_test(test_memory_is_held),
+        cmocka_unit_test(test_large_images_take_turns),
+        cmocka_unit_test(test_statistics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

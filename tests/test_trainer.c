@@ -178,6 +178,21 @@ static void test_evaluation_counts_each_image_once(void **state)
                  STATUS_CORRUPT, "dog");
 }
 
+/* An epoch over images says what loading them took. */
+static void test_loading_is_told(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer text = {0};
+    const char *content;
+    assert_ok(file_read_all(test_path("fit/log.jsonl"), 1 << 20, &text));
+    assert_ok(buffer_text(&text, &content));
+    const char *record = strstr(content, "{\"kind\": \"loader\", \"epoch\": 0, \"images\": 15, ");
+    assert_non_null(record);
+    record = strstr(record, "\"wait_seconds\": ");
+    assert_non_null(record);
+    assert_non_null(strstr(record, "{\"kind\": \"loader\", \"epoch\": 2, "));
+}
+
 /* Weights alone give the accuracy of the run that they came from. */
 static void test_weights_start_a_run(void **state)
 {
@@ -227,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_a_loss_that_is_not_finite_stops_the_run),
         cmocka_unit_test(test_a_full_disk_does_not_end_the_training),
         cmocka_unit_test(test_evaluation_counts_each_image_once),
+        cmocka_unit_test(test_loading_is_told),
         cmocka_unit_test(test_weights_start_a_run),
         cmocka_unit_test(test_lines_and_log),
     };

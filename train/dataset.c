@@ -210,6 +210,7 @@ struct loader_options dataset_loader_options(const struct train_options *options
     loader.window = (uint64_t)options->window;
     loader.seed = (uint64_t)options->seed;
     loader.threads = (unsigned)options->workers;
+    loader.memory_bytes = options->memory;
     /* A CPU backend's threads wait for each other actively: one that a loader thread displaced
      * would hold up all of them. */
     loader.background = true;

@@ -113,12 +113,12 @@ uint64_t feed_images(const struct feed *feed)
     return feed->images;
 }
 
-uint64_t feed_bad_records(const struct feed *feed)
+struct loader_statistics feed_statistics(const struct feed *feed)
 {
     struct loader_statistics statistics = {0};
     if (feed->loader)
         loader_statistics(feed->loader, &statistics);
-    return statistics.bad_records;
+    return statistics;
 }
 
 struct status feed_start(struct feed *feed, uint64_t epoch, uint64_t first_step)

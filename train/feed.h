@@ -38,8 +38,8 @@ CLEANUP_POINTER(feed_close, struct feed)
 uint64_t feed_steps(const struct feed *feed);
 /* Images of an epoch. */
 uint64_t feed_images(const struct feed *feed);
-/* Images read that were bad and counted for nothing. */
-uint64_t feed_bad_records(const struct feed *feed);
+/* What loading took since feed_start; all 0 for random images. */
+struct loader_statistics feed_statistics(const struct feed *feed);
 /* Begins an epoch at a step. */
 struct status feed_start(struct feed *feed, uint64_t epoch, uint64_t first_step);
 /* The next batch, borrowed until the next call; *ret_done after the epoch's last. */

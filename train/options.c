@@ -83,6 +83,9 @@ const struct option train_option_table[] = {
      .help = "threads that compute; 0: the cores of this process"},
     {"workers", 'j', OPT_INT, FIELD(workers), 0, 1024, .value = "N",
      .help = "threads that load images; 0: the cores of this process"},
+    {"memory", 0, OPT_SIZE, FIELD(memory), .value = "BYTES",
+     .help = "ceiling of each set's batches and scratch, beyond the page cache; 0: what three "
+             "batches and the threads usually need"},
     {"out", 0, OPT_STRING, FIELD(out), .value = "RUN_DIR",
      .help = "folder of checkpoints and log (default %d)", .not_stored = true},
     {"resume", 0, OPT_STRING, FIELD(resume), .value = "PATH|auto",

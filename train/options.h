@@ -24,6 +24,7 @@ struct train_options {
     int64_t window; /* records */
     int64_t seed;
     int64_t workers; /* loader threads; 0: cores */
+    uint64_t memory; /* bytes of the loader; 0: as usual */
 
     /* Network and device */
     int arch; /* index into network_names */

@@ -97,6 +97,17 @@ struct status run_log_test(struct run_log *log, const struct line *line)
     return text_print(log, &text);
 }
 
+struct status run_log_loader(struct run_log *log, uint64_t epoch,
+                             const struct loader_statistics *statistics)
+{
+    char text[128];
+    struct json *record = json_object_new();
+    json_set_integer(record, "epoch", (int64_t)epoch);
+    loader_statistics_store(statistics, record);
+    run_log_record(log, "loader", record);
+    return run_log_print(log, "%s", loader_statistics_text(statistics, text));
+}
+
 struct status run_log_eval(struct run_log *log, uint64_t epoch, const struct metric_sums *sums,
                            double seconds)
 {

@@ -6,13 +6,15 @@
  *
  * RUN_DIR/log.jsonl holds one object a line, with "kind": "start" (options, sizes; once for each
  * start, with "epoch" and "step" where it begins: what stands before at that position or after it
- * was done again), "train" (a printed training line), "eval", "checkpoint". */
+ * was done again), "train" (a printed training line), "loader" (what loading an epoch's images
+ * took), "eval", "checkpoint". */
 
 #include <stdio.h>
 
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/status.h"
+#include "index/loader_statistics.h"
 #include "train/lines.h"
 
 struct run_log;
@@ -26,6 +28,9 @@ CLEANUP_POINTER(run_log_close, struct run_log)
 struct status run_log_print(struct run_log *log, const char *format, ...) PRINTF_LIKE(2, 3);
 struct status run_log_train(struct run_log *log, const struct line *line);
 struct status run_log_test(struct run_log *log, const struct line *line);
+/* What loading took in the training of `epoch`. */
+struct status run_log_loader(struct run_log *log, uint64_t epoch,
+                             const struct loader_statistics *statistics);
 /* The end of an evaluation after `epoch`. */
 struct status run_log_eval(struct run_log *log, uint64_t epoch, const struct metric_sums *sums,
                            double seconds);

@@ -192,11 +192,12 @@ static struct status epoch_train(struct trainer *trainer)
         started_s = clock_seconds();
     }
     TRY(metrics_take(trainer));
-    if (feed_bad_records(feed))
+    struct loader_statistics loading = feed_statistics(feed);
+    if (loading.bad_records)
         log_warning("epoch %" PRIu64 ": %" PRIu64
                     " images could not be read and counted for nothing",
-                    state->epoch, feed_bad_records(feed));
-    return OK;
+                    state->epoch, loading.bad_records);
+    return loading.images ? run_log_loader(trainer->log, state->epoch, &loading) : OK;
 }
 
 struct status trainer_evaluate(struct trainer *trainer, struct metric_sums *ret_sums)

@@ -1,0 +1,43 @@
+#ifndef HEADRACE_INDEX_RECORD_IMAGE_H
+#define HEADRACE_INDEX_RECORD_IMAGE_H
+
+/* From a record to pixels, whatever its encoding: the one place where the loader, contact sheets,
+ * reports and verification decode. */
+
+#include "base/scope.h"
+#include "base/status.h"
+#include "image/crop.h"
+#include "image/decode.h"
+#include "image/picture.h"
+#include "image/tensor.h"
+#include "index/index.h"
+
+/* Scratch of one thread, and the record that was read last. */
+struct record_image;
+
+/* `index` is borrowed. */
+struct status record_image_open(struct index *index, struct record_image **ret_image);
+void record_image_close(struct record_image *image);
+CLEANUP_POINTER(record_image_close, struct record_image)
+
+/* Reads a record whole and checks its CRC. Failures name the record; those of the calls below do
+ * not. */
+struct status record_image_read(struct record_image *image, uint64_t number);
+/* What the stored bytes say of the image. */
+struct status record_image_probe(struct record_image *image, struct image_info *ret_info);
+
+/* Decodes at least `region` (NULL: all) of the record read last; the picture's origin and size say
+ * what it holds. */
+struct status record_image_decode(struct record_image *image, const struct rectangle *region,
+                                  struct picture *picture);
+/* Decodes, resizes and crops the record read last and writes crop->window, flipped if crop->flip,
+ * as a tensor of `format`. */
+struct status record_image_tensor(struct record_image *image, const struct crop *crop,
+                                  const struct tensor_format *format, void *out);
+
+/* An upper bound for the scratch that a record of `length` bytes and such an image needs. */
+uint64_t record_image_scratch_bytes(uint64_t length, uint32_t width, uint32_t height);
+/* Frees what scratch has grown to. */
+void record_image_shrink(struct record_image *image);
+
+#endif

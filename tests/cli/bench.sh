@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# headrace bench: orders, memory, and what the loader says of itself.
+source tests/cli/lib.sh
+
+need_data cifar10.tar
+headrace_ok pack "$HEADRACE_DATA/cifar10.tar" --prefix val -o "$work/set.idx"
+
+for order in shuffle window sequential; do
+    headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --order $order --window 100
+    expect_stdout '^pass 0: 1536 images in .* images/s, .*; loader: read [0-9]+ %, decode [0-9]+ %, waited for batches [0-9.e-]+ s of [0-9.]+ s$'
+done
+headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --mode eval --memory 16M --json
+expect_stdout '"version": ?1, .*"images": ?1500, .*"read_seconds": ?[0-9].*"decode_seconds": ?[0-9].*"wait_seconds": ?[0-9].*"memory_bytes": ?[0-9]+'
+headrace bench "$work/set.idx" --memory 1M
+expect_error 2 '1000000 bytes of memory are too few: .* need [0-9]+ \(--memory\)'
+headrace bench "$work/set.idx" --order random
+expect_error 2 'shuffle, window, sequential|shuffle.*window.*sequential'
