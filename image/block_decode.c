@@ -4,6 +4,9 @@
 #include "image/color.h"
 #include "image/planes.h"
 
+/* Row buffers: three upsampled components, three colours. */
+#define BUFFERS ((size_t)6)
+
 /* How a component's samples become pixels. */
 struct enlargement {
     uint32_t across, down; /* pixels per sample */
@@ -17,8 +20,7 @@ struct block_decoder {
     struct rectangle region;
     struct enlargement enlargement[FRAME_MAX_COMPONENTS];
     const struct color_kernels *kernels;
-    /* Rows of three upsampled components and of three colours. */
-    uint8_t *buffers;
+    uint8_t *buffers; /* ROW_SOURCE_ROWS times BUFFERS of them */
     size_t buffers_capacity, buffer_bytes;
 };
 
@@ -110,35 +112,6 @@ static struct status check_frame(const struct frame *frame, const struct rectang
     return OK;
 }
 
-struct status block_decoder_start(struct block_decoder *decoder, const struct frame *frame,
-                                  const struct block_reader *reader, const struct rectangle *region)
-{
-    struct rectangle windows[FRAME_MAX_COMPONENTS];
-    TRY(check_frame(frame, region));
-    for (unsigned c = 0; c < frame->component_count; c++) {
-        const struct frame_component *component = &frame->components[c];
-        struct enlargement enlargement = enlargement_of(frame, c);
-        samples_of(region->x, region->width, enlargement.across, enlargement.fancy_across,
-                   component->width, &windows[c].x, &windows[c].width);
-        samples_of(region->y, region->height, enlargement.down, enlargement.fancy_down,
-                   component->height, &windows[c].y, &windows[c].height);
-        decoder->enlargement[c] = enlargement;
-    }
-    TRY(planes_decode(&decoder->planes, frame, reader, windows));
-    decoder->frame = frame;
-    decoder->region = *region;
-
-    /* Upsampling starts at a sample's first pixel: up to three before the region's. */
-    decoder->buffer_bytes = ((size_t)region->width + 8 + 2 * COLOR_PADDING + 63) / 64 * 64;
-    if (decoder->buffer_bytes > decoder->buffers_capacity) {
-        memory_free(MOVE(decoder->buffers));
-        decoder->buffers_capacity = 0;
-        TRY(memory_alloc(6 * BLOCK_DECODER_ROWS, decoder->buffer_bytes, &decoder->buffers));
-        decoder->buffers_capacity = decoder->buffer_bytes;
-    }
-    return OK;
-}
-
 /* --- Rows ----------------------------------------------------------------------------------------
  */
 
@@ -186,14 +159,15 @@ static const uint8_t *component_row(const struct block_decoder *decoder, unsigne
     return buffer + region->x % across;
 }
 
-void block_decoder_rows(struct block_decoder *decoder, uint32_t first, uint32_t count,
-                        const uint8_t *rows[3][BLOCK_DECODER_ROWS])
+static void decoder_rows(void *context, uint32_t first, uint32_t count,
+                         const uint8_t *rows[3][ROW_SOURCE_ROWS])
 {
+    const struct block_decoder *decoder = context;
     const struct frame *frame = decoder->frame;
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t *buffers[6];
-        for (uint32_t b = 0; b < 6; b++)
-            buffers[b] = decoder->buffers + (6 * (size_t)i + b) * decoder->buffer_bytes;
+        uint8_t *buffers[BUFFERS];
+        for (uint32_t b = 0; b < BUFFERS; b++)
+            buffers[b] = decoder->buffers + (BUFFERS * (size_t)i + b) * decoder->buffer_bytes;
         const uint8_t *components[3];
         for (unsigned c = 0; c < frame->component_count; c++) {
             components[c] = component_row(decoder, c, decoder->region.y + first + i, buffers[c]);
@@ -207,6 +181,37 @@ void block_decoder_rows(struct block_decoder *decoder, uint32_t first, uint32_t 
     }
 }
 
+struct status block_decoder_start(struct block_decoder *decoder, const struct frame *frame,
+                                  const struct block_reader *reader, const struct rectangle *region,
+                                  struct row_source *ret_source)
+{
+    struct rectangle windows[FRAME_MAX_COMPONENTS];
+    TRY(check_frame(frame, region));
+    for (unsigned c = 0; c < frame->component_count; c++) {
+        const struct frame_component *component = &frame->components[c];
+        struct enlargement enlargement = enlargement_of(frame, c);
+        samples_of(region->x, region->width, enlargement.across, enlargement.fancy_across,
+                   component->width, &windows[c].x, &windows[c].width);
+        samples_of(region->y, region->height, enlargement.down, enlargement.fancy_down,
+                   component->height, &windows[c].y, &windows[c].height);
+        decoder->enlargement[c] = enlargement;
+    }
+    TRY(planes_decode(&decoder->planes, frame, reader, windows));
+    decoder->frame = frame;
+    decoder->region = *region;
+
+    /* Upsampling starts at a sample's first pixel: up to three before the region's. */
+    decoder->buffer_bytes = ((size_t)region->width + 8 + 2 * COLOR_PADDING + 63) / 64 * 64;
+    if (decoder->buffer_bytes > decoder->buffers_capacity) {
+        memory_free(MOVE(decoder->buffers));
+        decoder->buffers_capacity = 0;
+        TRY(memory_alloc(BUFFERS * ROW_SOURCE_ROWS, decoder->buffer_bytes, &decoder->buffers));
+        decoder->buffers_capacity = decoder->buffer_bytes;
+    }
+    *ret_source = (struct row_source){frame->component_count, decoder_rows, decoder};
+    return OK;
+}
+
 struct status block_decoder_run(struct block_decoder *decoder, const struct frame *frame,
                                 const struct block_reader *reader, const struct rectangle *region,
                                 struct picture *picture)
@@ -214,13 +219,14 @@ struct status block_decoder_run(struct block_decoder *decoder, const struct fram
     const struct rectangle whole = {0, 0, frame->width, frame->height};
     if (!region)
         region = &whole;
-    TRY(block_decoder_start(decoder, frame, reader, region));
+    struct row_source source;
+    TRY(block_decoder_start(decoder, frame, reader, region, &source));
     TRY(picture_resize(picture, region->width, region->height));
     picture->origin_x = region->x;
     picture->origin_y = region->y;
     for (uint32_t y = 0; y < region->height; y++) {
-        const uint8_t *rows[3][BLOCK_DECODER_ROWS];
-        block_decoder_rows(decoder, y, 1, rows);
+        const uint8_t *rows[3][ROW_SOURCE_ROWS];
+        source.rows(source.context, y, 1, rows);
         if (frame->component_count == 1)
             rows[1][0] = rows[2][0] = rows[0][0];
         const uint8_t *const planes[3] = {rows[0][0], rows[1][0], rows[2][0]};

@@ -8,6 +8,7 @@
 
 #include "image/coefficients.h"
 #include "image/picture.h"
+#include "image/row_source.h"
 
 /* Whether the components' sampling can be decoded: the largest factors are whole multiples of each
  * component's. libjpeg decodes no others either. */
@@ -27,15 +28,10 @@ struct status block_decoder_run(struct block_decoder *decoder, const struct fram
                                 const struct block_reader *reader, const struct rectangle *region,
                                 struct picture *picture);
 
-/* The same row by row and in planes, for whoever resizes at once. The rows are of region->width
- * samples; `frame` is borrowed until the last row. A gray image has one plane. */
-#define BLOCK_DECODER_ROWS 8
+/* The same row by row and in planes, for whoever resizes at once: a gray image has one channel.
+ * `frame` is borrowed as long as rows are taken from *ret_source. */
 struct status block_decoder_start(struct block_decoder *decoder, const struct frame *frame,
-                                  const struct block_reader *reader,
-                                  const struct rectangle *region);
-/* Sets rows[c][i] to plane c of row first + i of the region, for i < count <= BLOCK_DECODER_ROWS.
- * They hold until the next call; at least 64 bytes after each may be read. */
-void block_decoder_rows(struct block_decoder *decoder, uint32_t first, uint32_t count,
-                        const uint8_t *rows[3][BLOCK_DECODER_ROWS]);
+                                  const struct block_reader *reader, const struct rectangle *region,
+                                  struct row_source *ret_source);
 
 #endif

@@ -7,7 +7,6 @@
 struct block_sampler {
     struct block_decoder *decoder;
     struct resampler *resampler;
-    struct picture decoded, resized;
 };
 
 struct status block_sampler_open(struct block_sampler **ret_sampler)
@@ -26,8 +25,6 @@ void block_sampler_close(struct block_sampler *sampler)
         return;
     block_decoder_close(sampler->decoder);
     resampler_close(sampler->resampler);
-    picture_done(&sampler->decoded);
-    picture_done(&sampler->resized);
     memory_free(sampler);
 }
 
@@ -35,10 +32,8 @@ struct status block_sampler_run(struct block_sampler *sampler, const struct fram
                                 const struct block_reader *reader, const struct crop *crop,
                                 enum pixels pixels, const struct tensor_format *format, void *out)
 {
-    (void)pixels;
     struct rectangle region = resample_region(crop);
-    TRY(block_decoder_run(sampler->decoder, frame, reader, &region, &sampler->decoded));
-    TRY(resampler_run(sampler->resampler, &sampler->decoded, crop, &sampler->resized));
-    tensor_write(format, &sampler->resized, crop->flip, out);
-    return OK;
+    struct row_source source;
+    TRY(block_decoder_start(sampler->decoder, frame, reader, &region, &source));
+    return resampler_write(sampler->resampler, &source, crop, pixels, format, out);
 }

@@ -26,6 +26,8 @@ struct color_kernels {
     void (*to_rgb)(const uint8_t *const ycc[3], uint32_t count, uint8_t *const rgb[3]);
     /* Three rows to interleaved pixels. */
     void (*interleave)(const uint8_t *const rgb[3], uint32_t count, uint8_t *out);
+    /* The way back. */
+    void (*split)(const uint8_t *in, uint32_t count, uint8_t *const rgb[3]);
 };
 
 extern const struct color_kernels color_plain;

@@ -50,10 +50,18 @@ static void interleave_plain(const uint8_t *const rgb[3], uint32_t count, uint8_
             out[3 * i + c] = rgb[c][i];
 }
 
+static void split_plain(const uint8_t *in, uint32_t count, uint8_t *const rgb[3])
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t c = 0; c < 3; c++)
+            rgb[c][i] = in[3 * i + c];
+}
+
 const struct color_kernels color_plain = {
     .across = across_plain,
     .down = down_plain,
     .both = both_plain,
     .to_rgb = to_rgb_plain,
     .interleave = interleave_plain,
+    .split = split_plain,
 };

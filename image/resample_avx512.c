@@ -5,189 +5,382 @@
 
 #include "image/resample_kernels.h"
 
-/* Five output pixels fill 15 of a vector's 16 lanes. */
-#define GROUP 5
+/* A weight of 23 bits as three signed digits of base 256, so that VNNI sums four products of bytes
+ * at once. The digits' sums are joined from the top: exact, as nothing exceeds 32 bits. */
+#define DIGITS 3
+#define GROUP 16 /* outputs of a vector */
+#define QUAD 4   /* weights of a lane */
 
-/* One pair of neighbours for each of a group's pixels: which bytes of the 64 at `offset` go to
- * which lane, and both halves of their weights (resample_avx2.c). */
-struct group_pair {
-    uint8_t bytes[64];
-    uint32_t high[16], low[16];
+/* Four weights of each output of a group: which of the 64 bytes at the group's offset they take,
+ * and their digits, the highest first. */
+struct group_quad {
+    uint8_t bytes[4 * GROUP];
+    int8_t digits[DIGITS][4 * GROUP];
 };
 
-/* The table starts with this; the pairs follow on the next cache line. */
-struct table_head {
-    bool fits; /* a group's pairs lie within 64 bytes: not when shrinking more than about five times
-                */
+/* The same where a group's inputs lie further apart than a vector: shrinking more than four times.
+ */
+struct far_quad {
+    uint32_t offsets[GROUP];
+    int8_t digits[DIGITS][4 * GROUP];
 };
 
-static const struct group_pair *table_pairs(const void *table)
-{
-    return (const void *)(((uintptr_t)table + sizeof(struct table_head) + 63) & ~(uintptr_t)63);
-}
+struct across_table {
+    struct far_quad *far; /* NULL if the groups' inputs are near each other */
+    struct group_quad *near;
+    uint32_t *offsets; /* of each group, near */
+};
+
+/* Four weights of an output row. */
+struct row_quad {
+    int8_t digits[DIGITS][QUAD];
+};
 
 static uint32_t group_count(const struct resample_axis *axis)
 {
     return (axis->count + GROUP - 1) / GROUP;
 }
 
-static size_t table_bytes_avx512(const struct resample_axis *axis)
+static uint32_t quad_count(const struct resample_axis *axis)
 {
-    return sizeof(struct table_head) + 63 +
-           (size_t)group_count(axis) * axis->pairs * sizeof(struct group_pair);
+    return (axis->pairs + 1) / 2;
+}
+
+static size_t table_bytes_avx512(const struct resample_axis *axis, enum resample_pass pass)
+{
+    if (pass == RESAMPLE_DOWN)
+        return (size_t)axis->count * quad_count(axis) * sizeof(struct row_quad);
+    size_t groups = group_count(axis), offsets = (groups * sizeof(uint32_t) + 63) / 64 * 64;
+    return 64 + offsets + groups * quad_count(axis) * sizeof(struct group_quad);
+}
+
+static void set_digits(int32_t weight, int8_t *digits, size_t step)
+{
+    for (int d = DIGITS - 1; d >= 0; d--) {
+        int8_t digit = (int8_t)(uint8_t)weight;
+        digits[(size_t)d * step] = digit;
+        weight = (weight - digit) >> 8;
+    }
+}
+
+static int32_t weight_of(const struct resample_axis *axis, uint32_t output, uint32_t k)
+{
+    return k < 2 * axis->pairs ? axis->weights[(size_t)output * 2 * axis->pairs + k] : 0;
 }
 
 /* The output in a lane's place of a group; the last one again where there are no more. */
-static uint32_t group_output(const struct resample_axis *axis, uint32_t group, uint32_t place)
+static uint32_t group_output(const struct resample_axis *axis, uint32_t group, uint32_t lane)
 {
-    uint32_t output = group * GROUP + place;
+    uint32_t output = group * GROUP + lane;
     return output < axis->count ? output : axis->count - 1;
 }
 
-static void make_table_avx512(const struct resample_axis *axis, void *table)
+static void group_range(const struct resample_axis *axis, uint32_t group, uint32_t *ret_low,
+                        uint32_t *ret_high)
 {
-    struct table_head *head = table;
-    struct group_pair *pair = (struct group_pair *)table_pairs(table);
-    head->fits = false;
-    for (uint32_t group = 0; group < group_count(axis); group++) {
-        uint32_t first = axis->first[group * GROUP];
-        if (3 * (axis->first[group_output(axis, group, GROUP - 1)] - first) + 6 > 64)
-            return;
-        for (uint32_t j = 0; j < axis->pairs; j++, pair++) {
-            memset(pair, 0, sizeof *pair);
-            for (uint32_t place = 0; place < GROUP; place++) {
-                size_t output = group_output(axis, group, place);
-                uint32_t offset = 3 * (axis->first[output] - first);
-                for (uint32_t lane = 3 * place; lane < 3 * place + 3; lane++, offset++) {
-                    pair->bytes[4 * lane] = (uint8_t)offset;
-                    pair->bytes[4 * lane + 2] = (uint8_t)(offset + 3);
-                    pair->high[lane] = axis->high[output * axis->pairs + j];
-                    pair->low[lane] = axis->low[output * axis->pairs + j];
+    *ret_low = UINT32_MAX;
+    *ret_high = 0;
+    for (uint32_t lane = 0; lane < GROUP; lane++) {
+        uint32_t first = axis->first[group_output(axis, group, lane)];
+        *ret_low = first < *ret_low ? first : *ret_low;
+        *ret_high = first > *ret_high ? first : *ret_high;
+    }
+}
+
+static void make_near(const struct resample_axis *axis, struct across_table *table)
+{
+    struct group_quad *quad = table->near;
+    for (uint32_t group = 0; group < group_count(axis); group++)
+        for (uint32_t q = 0; q < quad_count(axis); q++, quad++)
+            for (uint32_t lane = 0; lane < GROUP; lane++) {
+                uint32_t output = group_output(axis, group, lane);
+                uint32_t offset = axis->first[output] - table->offsets[group];
+                for (uint32_t k = 0; k < QUAD; k++) {
+                    quad->bytes[QUAD * lane + k] = (uint8_t)(offset + k);
+                    set_digits(weight_of(axis, output, QUAD * q + k),
+                               &quad->digits[0][QUAD * lane + k], sizeof quad->digits[0]);
                 }
             }
-        }
-    }
-    head->fits = true;
 }
 
-static inline __m512i join_sums(__m512i high, __m512i low)
+static void make_far(const struct resample_axis *axis, struct across_table *table)
 {
-    __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high, RESAMPLE_LOW_BITS), low);
-    return _mm512_srai_epi32(sum, RESAMPLE_BITS);
+    struct far_quad *quad = table->far;
+    for (uint32_t group = 0; group < group_count(axis); group++)
+        for (uint32_t q = 0; q < quad_count(axis); q++, quad++)
+            for (uint32_t lane = 0; lane < GROUP; lane++) {
+                uint32_t output = group_output(axis, group, lane);
+                quad->offsets[lane] = axis->first[output] + QUAD * q;
+                for (uint32_t k = 0; k < QUAD; k++)
+                    set_digits(weight_of(axis, output, QUAD * q + k),
+                               &quad->digits[0][QUAD * lane + k], sizeof quad->digits[0]);
+            }
 }
 
-static inline __m512i half_unit(void)
+static void make_across(const struct resample_axis *axis, struct across_table *table)
 {
-    return _mm512_set1_epi32(1 << (RESAMPLE_BITS - 1));
+    uint32_t groups = group_count(axis);
+    uint8_t *memory = (uint8_t *)table + 64;
+    table->offsets = (uint32_t *)memory;
+    table->near = (void *)(memory + (groups * sizeof(uint32_t) + 63) / 64 * 64);
+    table->far = NULL;
+    for (uint32_t group = 0; group < groups; group++) {
+        uint32_t high;
+        group_range(axis, group, &table->offsets[group], &high);
+        if (high - table->offsets[group] + QUAD > 64)
+            table->far = (struct far_quad *)table->near;
+    }
+    if (table->far)
+        make_far(axis, table);
+    else
+        make_near(axis, table);
 }
 
-/* A group of `rows` rows. */
-static inline __attribute__((always_inline)) void group_pixels(const struct group_pair *pair,
-                                                               uint32_t pairs, const uint8_t *in,
-                                                               size_t in_stride_bytes,
-                                                               const int rows, uint8_t *out,
-                                                               size_t out_stride_bytes)
+static void make_table_avx512(const struct resample_axis *axis, enum resample_pass pass,
+                              void *table)
 {
-    const __mmask64 even_bytes = 0x5555555555555555;
-    __m512i high[4], low[4];
-    for (int r = 0; r < rows; r++) {
-        high[r] = _mm512_setzero_si512();
-        low[r] = half_unit();
-    }
-    for (uint32_t j = 0; j < pairs; j++, in += 6) {
-        __m512i bytes = _mm512_load_si512(pair[j].bytes);
-        __m512i weights_high = _mm512_load_si512(pair[j].high);
-        __m512i weights_low = _mm512_load_si512(pair[j].low);
-        for (int r = 0; r < rows; r++) {
-            __m512i source = _mm512_loadu_si512(in + (size_t)r * in_stride_bytes);
-            __m512i pixels = _mm512_maskz_permutexvar_epi8(even_bytes, bytes, source);
-            high[r] = _mm512_add_epi32(high[r], _mm512_madd_epi16(pixels, weights_high));
-            low[r] = _mm512_add_epi32(low[r], _mm512_madd_epi16(pixels, weights_low));
-        }
-    }
-    for (int r = 0; r < rows; r++) {
-        __m128i bytes = _mm512_cvtusepi32_epi8(join_sums(high[r], low[r]));
-        _mm_storeu_si128((__m128i *)(out + (size_t)r * out_stride_bytes), bytes);
-    }
-}
-
-static void horizontal_avx512(const struct resample_axis *axis, const void *table,
-                              const uint8_t *in, size_t in_stride_bytes, uint32_t rows,
-                              uint8_t *out, size_t out_stride_bytes)
-{
-    const struct table_head *head = table;
-    if (!head->fits) {
-        resample_avx2.horizontal(axis, NULL, in, in_stride_bytes, rows, out, out_stride_bytes);
+    if (pass == RESAMPLE_ACROSS) {
+        make_across(axis, table);
         return;
     }
-    for (uint32_t taken; rows > 0;
-         rows -= taken, in += taken * in_stride_bytes, out += taken * out_stride_bytes) {
-        const struct group_pair *pair = table_pairs(table);
-        taken = rows >= 4 ? 4 : 1;
-        for (uint32_t group = 0; group < group_count(axis); group++, pair += axis->pairs) {
-            const uint8_t *source = in + (size_t)axis->first[group * GROUP] * 3;
-            uint8_t *target = out + (size_t)group * GROUP * 3;
-            if (taken == 4)
-                group_pixels(pair, axis->pairs, source, in_stride_bytes, 4, target,
-                             out_stride_bytes);
-            else
-                group_pixels(pair, axis->pairs, source, in_stride_bytes, 1, target,
-                             out_stride_bytes);
+    struct row_quad *quad = table;
+    for (uint32_t output = 0; output < axis->count; output++)
+        for (uint32_t q = 0; q < quad_count(axis); q++, quad++)
+            for (uint32_t k = 0; k < QUAD; k++)
+                set_digits(weight_of(axis, output, QUAD * q + k), &quad->digits[0][k], QUAD);
+}
+
+/* --- Across --------------------------------------------------------------------------------------
+ */
+
+/* What is half a unit when the highest digit's sums stand alone. */
+static inline __m512i half_unit(void)
+{
+    return _mm512_set1_epi32(1 << (RESAMPLE_BITS - 1 - 16));
+}
+
+/* From sums of 4 rows of a group to 16 bytes of each row, one row in each lane. */
+static inline __m512i pack_rows(const __m512i *sums)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i words[4];
+    for (int r = 0; r < 4; r++)
+        words[r] = _mm512_srli_epi32(sums[r], RESAMPLE_BITS);
+    __m512i left = _mm512_packus_epi32(words[0], words[1]);
+    __m512i right = _mm512_packus_epi32(words[2], words[3]);
+    return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(left, right));
+}
+
+static inline void store_rows(__m512i bytes, int rows, uint8_t *out, size_t out_stride_bytes)
+{
+    _mm_storeu_si128((__m128i *)out, _mm512_castsi512_si128(bytes));
+    if (rows == 1)
+        return;
+    _mm_storeu_si128((__m128i *)(out + out_stride_bytes), _mm512_extracti32x4_epi32(bytes, 1));
+    _mm_storeu_si128((__m128i *)(out + 2 * out_stride_bytes), _mm512_extracti32x4_epi32(bytes, 2));
+    _mm_storeu_si128((__m128i *)(out + 3 * out_stride_bytes), _mm512_extracti32x4_epi32(bytes, 3));
+}
+
+static inline __m512i join(__m512i high, __m512i middle, __m512i low)
+{
+    middle = _mm512_add_epi32(_mm512_slli_epi32(high, 8), middle);
+    return _mm512_add_epi32(_mm512_slli_epi32(middle, 8), low);
+}
+
+/* Groups of one quad: digits are joined as they are summed. */
+static inline __attribute__((always_inline)) void single_near(const struct across_table *table,
+                                                              uint32_t groups,
+                                                              const uint8_t *const *in,
+                                                              const int rows, uint8_t *out,
+                                                              size_t out_stride_bytes)
+{
+    for (uint32_t group = 0; group < groups; group++, out += GROUP) {
+        const struct group_quad *quad = &table->near[group];
+        __m512i bytes = _mm512_load_si512(quad->bytes);
+        __m512i digits[DIGITS], sums[4] = {0};
+        for (int d = 0; d < DIGITS; d++)
+            digits[d] = _mm512_load_si512(quad->digits[d]);
+        for (int r = 0; r < rows; r++) {
+            __m512i source = _mm512_loadu_si512(in[r] + table->offsets[group]);
+            __m512i samples = _mm512_permutexvar_epi8(bytes, source);
+            __m512i sum = _mm512_dpbusd_epi32(half_unit(), samples, digits[0]);
+            sum = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples, digits[1]);
+            sums[r] = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples, digits[2]);
         }
+        store_rows(pack_rows(sums), rows, out, out_stride_bytes);
     }
 }
 
-/* 64 bytes of one output row. */
-static inline void vertical_block(const uint8_t *in, size_t in_stride_bytes, uint32_t rows,
-                                  uint32_t pairs, const uint32_t *weights_high,
-                                  const uint32_t *weights_low, uint8_t *out)
+static inline __attribute__((always_inline)) void many_quads(
+    const struct across_table *table, const bool near, uint32_t groups, uint32_t quads,
+    const uint8_t *const *in, const int rows, uint8_t *out, size_t out_stride_bytes)
 {
-    const __m512i zero = _mm512_setzero_si512();
-    __m512i high[4], low[4];
-    for (int i = 0; i < 4; i++) {
-        high[i] = zero;
-        low[i] = half_unit();
-    }
-    for (uint32_t j = 0; j < pairs; j++) {
-        const uint8_t *even = in + 2 * (size_t)j * in_stride_bytes;
-        const uint8_t *odd = 2 * j + 1 < rows ? even + in_stride_bytes : even;
-        __m512i a = _mm512_loadu_si512(even), b = _mm512_loadu_si512(odd);
-        __m512i left = _mm512_unpacklo_epi8(a, b), right = _mm512_unpackhi_epi8(a, b);
-        __m512i sources[4] = {
-            _mm512_unpacklo_epi8(left, zero),
-            _mm512_unpackhi_epi8(left, zero),
-            _mm512_unpacklo_epi8(right, zero),
-            _mm512_unpackhi_epi8(right, zero),
-        };
-        __m512i by_high = _mm512_set1_epi32((int)weights_high[j]);
-        __m512i by_low = _mm512_set1_epi32((int)weights_low[j]);
-        for (int i = 0; i < 4; i++) {
-            high[i] = _mm512_add_epi32(high[i], _mm512_madd_epi16(sources[i], by_high));
-            low[i] = _mm512_add_epi32(low[i], _mm512_madd_epi16(sources[i], by_low));
+    for (uint32_t group = 0; group < groups; group++, out += GROUP) {
+        __m512i sums[4][DIGITS];
+        for (int r = 0; r < rows; r++) {
+            sums[r][0] = half_unit();
+            sums[r][1] = sums[r][2] = _mm512_setzero_si512();
         }
+        for (uint32_t q = 0; q < quads; q++) {
+            size_t at = (size_t)group * quads + q;
+            const void *places =
+                near ? (const void *)table->near[at].bytes : (const void *)table->far[at].offsets;
+            __m512i places_of_lanes = _mm512_load_si512(places);
+            const int8_t(*digits)[4 * GROUP] =
+                near ? table->near[at].digits : table->far[at].digits;
+            for (int r = 0; r < rows; r++) {
+                __m512i samples;
+                if (near) {
+                    const uint8_t *first = in[r] + table->offsets[group] + QUAD * (size_t)q;
+                    samples = _mm512_permutexvar_epi8(places_of_lanes, _mm512_loadu_si512(first));
+                } else {
+                    samples = _mm512_i32gather_epi32(places_of_lanes, in[r], 1);
+                }
+                for (int d = 0; d < DIGITS; d++)
+                    sums[r][d] =
+                        _mm512_dpbusd_epi32(sums[r][d], samples, _mm512_load_si512(digits[d]));
+            }
+        }
+        __m512i joined[4] = {0};
+        for (int r = 0; r < rows; r++)
+            joined[r] = join(sums[r][0], sums[r][1], sums[r][2]);
+        store_rows(pack_rows(joined), rows, out, out_stride_bytes);
     }
-    __m512i left = _mm512_packs_epi32(join_sums(high[0], low[0]), join_sums(high[1], low[1]));
-    __m512i right = _mm512_packs_epi32(join_sums(high[2], low[2]), join_sums(high[3], low[3]));
+}
+
+static inline __attribute__((always_inline)) void across_rows(const struct resample_axis *axis,
+                                                              const struct across_table *table,
+                                                              const uint8_t *const *in,
+                                                              const int rows, uint8_t *out,
+                                                              size_t out_stride_bytes)
+{
+    uint32_t groups = group_count(axis), quads = quad_count(axis);
+    if (table->far)
+        many_quads(table, false, groups, quads, in, rows, out, out_stride_bytes);
+    else if (quads > 1)
+        many_quads(table, true, groups, quads, in, rows, out, out_stride_bytes);
+    else
+        single_near(table, groups, in, rows, out, out_stride_bytes);
+}
+
+static void across_avx512(const struct resample_axis *axis, const void *table,
+                          const uint8_t *const *in, uint32_t rows, uint8_t *out,
+                          size_t out_stride_bytes)
+{
+    uint32_t y = 0;
+    for (; y + 4 <= rows; y += 4)
+        across_rows(axis, table, in + y, 4, out + y * out_stride_bytes, out_stride_bytes);
+    for (; y < rows; y++)
+        across_rows(axis, table, in + y, 1, out + y * out_stride_bytes, out_stride_bytes);
+}
+
+/* --- Down ----------------------------------------------------------------------------------------
+ */
+
+/* 64 bytes of four rows to four vectors with a lane for each byte's four samples. */
+static inline void load_quads(const uint8_t *const rows[QUAD], size_t x, __m512i quads[4])
+{
+    __m512i a = _mm512_loadu_si512(rows[0] + x), b = _mm512_loadu_si512(rows[1] + x);
+    __m512i c = _mm512_loadu_si512(rows[2] + x), d = _mm512_loadu_si512(rows[3] + x);
+    __m512i ab_left = _mm512_unpacklo_epi8(a, b), ab_right = _mm512_unpackhi_epi8(a, b);
+    __m512i cd_left = _mm512_unpacklo_epi8(c, d), cd_right = _mm512_unpackhi_epi8(c, d);
+    quads[0] = _mm512_unpacklo_epi16(ab_left, cd_left);
+    quads[1] = _mm512_unpackhi_epi16(ab_left, cd_left);
+    quads[2] = _mm512_unpacklo_epi16(ab_right, cd_right);
+    quads[3] = _mm512_unpackhi_epi16(ab_right, cd_right);
+}
+
+static inline __m512i digit_of(const struct row_quad *quad, int d)
+{
+    int32_t digits;
+    memcpy(&digits, quad->digits[d], sizeof digits);
+    return _mm512_set1_epi32(digits);
+}
+
+static inline void store_block(const __m512i sums[4], uint8_t *out)
+{
+    __m512i words[4];
+    for (int i = 0; i < 4; i++)
+        words[i] = _mm512_srli_epi32(sums[i], RESAMPLE_BITS);
+    __m512i left = _mm512_packus_epi32(words[0], words[1]);
+    __m512i right = _mm512_packus_epi32(words[2], words[3]);
     _mm512_storeu_si512(out, _mm512_packus_epi16(left, right));
 }
 
-static void vertical_avx512(const struct resample_axis *axis, const uint8_t *in,
-                            size_t in_stride_bytes, size_t row_bytes, uint8_t *out,
-                            size_t out_stride_bytes)
+/* The rows of a quad; those past the last input have no weight and are not looked at. */
+static inline void quad_rows(const struct resample_axis *axis, uint32_t first, const uint8_t *in,
+                             size_t in_stride_bytes, const uint8_t *rows[QUAD])
 {
-    for (uint32_t y = 0; y < axis->count; y++, out += out_stride_bytes) {
-        const uint8_t *rows = in + axis->first[y] * in_stride_bytes;
-        const uint32_t *weights_high = axis->high + (size_t)y * axis->pairs;
-        const uint32_t *weights_low = axis->low + (size_t)y * axis->pairs;
-        for (size_t x = 0; x < row_bytes; x += 64)
-            vertical_block(rows + x, in_stride_bytes, axis->input_count - axis->first[y],
-                           axis->pairs, weights_high, weights_low, out + x);
+    for (uint32_t k = 0; k < QUAD; k++) {
+        uint32_t row = first + k < axis->input_count ? first + k : axis->input_count - 1;
+        rows[k] = in + row * in_stride_bytes;
     }
 }
 
+static void down_single(const struct row_quad *quad, const uint8_t *const rows[QUAD],
+                        size_t row_bytes, uint8_t *out)
+{
+    __m512i digits[DIGITS];
+    for (int d = 0; d < DIGITS; d++)
+        digits[d] = digit_of(quad, d);
+    for (size_t x = 0; x < row_bytes; x += 64) {
+        __m512i samples[4], sums[4];
+        load_quads(rows, x, samples);
+        for (int i = 0; i < 4; i++) {
+            __m512i sum = _mm512_dpbusd_epi32(half_unit(), samples[i], digits[0]);
+            sum = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples[i], digits[1]);
+            sums[i] = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples[i], digits[2]);
+        }
+        store_block(sums, out + x);
+    }
+}
+
+static void down_many(const struct resample_axis *axis, const struct row_quad *quads,
+                      uint32_t first, const uint8_t *in, size_t in_stride_bytes, size_t row_bytes,
+                      uint8_t *out)
+{
+    for (size_t x = 0; x < row_bytes; x += 64) {
+        __m512i sums[4][DIGITS];
+        for (int i = 0; i < 4; i++) {
+            sums[i][0] = half_unit();
+            sums[i][1] = sums[i][2] = _mm512_setzero_si512();
+        }
+        for (uint32_t q = 0; q < quad_count(axis); q++) {
+            const uint8_t *rows[QUAD];
+            __m512i samples[4];
+            quad_rows(axis, first + QUAD * q, in, in_stride_bytes, rows);
+            load_quads(rows, x, samples);
+            for (int d = 0; d < DIGITS; d++) {
+                __m512i digits = digit_of(&quads[q], d);
+                for (int i = 0; i < 4; i++)
+                    sums[i][d] = _mm512_dpbusd_epi32(sums[i][d], samples[i], digits);
+            }
+        }
+        __m512i joined[4];
+        for (int i = 0; i < 4; i++)
+            joined[i] = join(sums[i][0], sums[i][1], sums[i][2]);
+        store_block(joined, out + x);
+    }
+}
+
+static void down_avx512(const struct resample_axis *axis, const void *table, uint32_t output,
+                        const uint8_t *in, size_t in_stride_bytes, size_t row_bytes, uint8_t *out)
+{
+    const struct row_quad *quads =
+        (const struct row_quad *)table + (size_t)output * quad_count(axis);
+    uint32_t first = axis->first[output];
+    if (quad_count(axis) > 1) {
+        down_many(axis, quads, first, in, in_stride_bytes, row_bytes, out);
+        return;
+    }
+    const uint8_t *rows[QUAD];
+    quad_rows(axis, first, in, in_stride_bytes, rows);
+    down_single(quads, rows, row_bytes, out);
+}
+
 const struct resample_kernels resample_avx512 = {
-    .horizontal = horizontal_avx512,
-    .vertical = vertical_avx512,
+    .across = across_avx512,
+    .down = down_avx512,
     .table_bytes = table_bytes_avx512,
     .make_table = make_table_avx512,
 };

@@ -15,8 +15,9 @@
 
 /* One axis: which inputs make each output, and how much. Output i is
  *     (sum over k < 2 * pairs of weights[i][k] * input[first[i] + k] + half) >> RESAMPLE_BITS
- * All outputs have as many weights; the unused are 0. At most one input past the last is named,
- * with weight 0: in a row there is padding to read, below the last row there is nothing. */
+ * All outputs have as many weights; the unused are 0. Weights are not negative and their sum is 1
+ * but for rounding, so that the result is a byte. Inputs past the last are named only with weight
+ * 0. */
 struct resample_axis {
     uint32_t count;       /* outputs */
     uint32_t input_first; /* of the box: inputs are counted from here */
@@ -24,25 +25,26 @@ struct resample_axis {
     uint32_t pairs;       /* weights come in pairs */
     uint32_t *first;      /* [count] */
     int32_t *weights;     /* [count][2 * pairs] */
-    /* [count][pairs]: the weights' upper and lower halves as int16 pairs, the even weight in the
-     * low half */
-    uint32_t *high, *low;
-    uint32_t *memory; /* behind the four */
+    uint32_t *memory;     /* behind the two */
     size_t memory_capacity;
 };
 
-/* Both passes read interleaved RGB and write up to 64 bytes past the end of a row. */
+enum resample_pass { RESAMPLE_ACROSS = 0, RESAMPLE_DOWN };
+#define RESAMPLE_ROWS 8 /* of a call at most */
+
+/* Rows of one channel, or of several side by side: the passes do not tell. `table`: what make_table
+ * made for that pass, 64-byte aligned. Up to 64 bytes past the end of a row are read and written.
+ */
 struct resample_kernels {
-    /* `rows` rows: count pixels out of input_count. `table`: what make_table made. */
-    void (*horizontal)(const struct resample_axis *axis, const void *table, const uint8_t *in,
-                       size_t in_stride_bytes, uint32_t rows, uint8_t *out,
-                       size_t out_stride_bytes);
-    /* count rows of row_bytes bytes out of input_count rows. */
-    void (*vertical)(const struct resample_axis *axis, const uint8_t *in, size_t in_stride_bytes,
-                     size_t row_bytes, uint8_t *out, size_t out_stride_bytes);
-    /* The axis in the form that `horizontal` reads; both NULL if it reads the axis itself. */
-    size_t (*table_bytes)(const struct resample_axis *axis);
-    void (*make_table)(const struct resample_axis *axis, void *table);
+    /* axis->count samples of each of `rows` rows; rows of `out` are `out_stride_bytes` apart. */
+    void (*across)(const struct resample_axis *axis, const void *table, const uint8_t *const *in,
+                   uint32_t rows, uint8_t *out, size_t out_stride_bytes);
+    /* One output row of `row_bytes` bytes. */
+    void (*down)(const struct resample_axis *axis, const void *table, uint32_t output,
+                 const uint8_t *in, size_t in_stride_bytes, size_t row_bytes, uint8_t *out);
+    /* The axis in the form that a pass reads; both NULL if it reads the axis itself. */
+    size_t (*table_bytes)(const struct resample_axis *axis, enum resample_pass pass);
+    void (*make_table)(const struct resample_axis *axis, enum resample_pass pass, void *table);
 };
 
 extern const struct resample_kernels resample_plain;

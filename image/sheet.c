@@ -83,7 +83,7 @@ struct status sheet_add(struct sheet *sheet, const struct picture *picture, cons
         .out_height = height,
         .window = {0, 0, width, height},
     };
-    return resampler_run(sheet->resampler, picture, &crop, &cell->thumbnail);
+    return resampler_run(sheet->resampler, picture, &crop, PIXELS_PILLOW, &cell->thumbnail);
 }
 
 static uint32_t caption_lines(const char *caption)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/memory.h"
+#include "image/color.h"
 #include "image/tensor_kernels.h"
 
 #define CHUNK_PIXELS ((size_t)256) /* mirrored at a time */
@@ -123,4 +125,76 @@ void tensor_write(const struct tensor_format *format, const struct picture *pict
                 kernels->planar(&map, pixels, count, (uint8_t *)out + first * element_bytes, plane);
         }
     }
+}
+
+/* --- Rows of planes ------------------------------------------------------------------------------
+ */
+
+struct tensor_writer {
+    struct tensor_format format;
+    struct tensor_map map; /* of the format */
+    const struct tensor_kernels *kernels;
+    const struct color_kernels *colors;
+    uint32_t width;
+    size_t plane_bytes;
+    uint8_t *out;
+};
+
+struct status tensor_writer_open(struct tensor_writer **ret_writer)
+{
+    struct tensor_writer *writer;
+    TRY(memory_alloc(1, sizeof *writer, &writer));
+    writer->colors = color_kernels_for(cpu_level());
+    *ret_writer = writer;
+    return OK;
+}
+
+void tensor_writer_close(struct tensor_writer *writer)
+{
+    memory_free(writer);
+}
+
+static bool same_format(const struct tensor_format *a, const struct tensor_format *b)
+{
+    return a->type == b->type && a->layout == b->layout &&
+           memcmp(a->mean, b->mean, sizeof a->mean) == 0 &&
+           memcmp(a->std, b->std, sizeof a->std) == 0;
+}
+
+void tensor_writer_start(struct tensor_writer *writer, const struct tensor_format *format,
+                         uint32_t height, uint32_t width, void *out)
+{
+    if (!writer->kernels || !same_format(format, &writer->format)) {
+        writer->format = *format;
+        writer->map = tensor_map_make(format);
+        writer->kernels = tensor_kernels_for(cpu_level(), &writer->map);
+    }
+    writer->width = width;
+    writer->plane_bytes = (size_t)height * width * tensor_type_bytes(format->type);
+    writer->out = out;
+}
+
+static void write_interleaved(struct tensor_writer *writer, const uint8_t *const rgb[3],
+                              uint8_t *out)
+{
+    uint8_t pixels[3 * CHUNK_PIXELS + COLOR_PADDING];
+    size_t pixel_bytes = 3 * tensor_type_bytes(writer->format.type);
+    for (size_t x = 0, count; x < writer->width; x += count) {
+        count = writer->width - x < CHUNK_PIXELS ? writer->width - x : CHUNK_PIXELS;
+        const uint8_t *const parts[3] = {rgb[0] + x, rgb[1] + x, rgb[2] + x};
+        writer->colors->interleave(parts, (uint32_t)count, pixels);
+        writer->kernels->interleaved(&writer->map, pixels, count, out + x * pixel_bytes);
+    }
+}
+
+void tensor_writer_row(struct tensor_writer *writer, uint32_t y, const uint8_t *const rgb[3])
+{
+    size_t row_bytes = (size_t)writer->width * tensor_type_bytes(writer->format.type);
+    if (writer->format.layout == TENSOR_NHWC) {
+        write_interleaved(writer, rgb, writer->out + 3 * row_bytes * y);
+        return;
+    }
+    for (int c = 0; c < 3; c++)
+        writer->kernels->channel(&writer->map, c, rgb[c], writer->width,
+                                 writer->out + (size_t)c * writer->plane_bytes + row_bytes * y);
 }

@@ -30,4 +30,17 @@ size_t tensor_image_bytes(const struct tensor_format *format, uint32_t height, u
 void tensor_write(const struct tensor_format *format, const struct picture *picture, bool flip,
                   void *out);
 
+/* The same from planes, a row at a time. Scratch of one thread; it keeps a format's tables from
+ * image to image. */
+struct tensor_writer;
+struct status tensor_writer_open(struct tensor_writer **ret_writer);
+void tensor_writer_close(struct tensor_writer *writer);
+CLEANUP_POINTER(tensor_writer_close, struct tensor_writer)
+/* Begins an image; `out` is borrowed until its last row. */
+void tensor_writer_start(struct tensor_writer *writer, const struct tensor_format *format,
+                         uint32_t height, uint32_t width, void *out);
+/* Writes row y: `width` samples of red, green and blue, after each of which 64 bytes may be read.
+ */
+void tensor_writer_row(struct tensor_writer *writer, uint32_t y, const uint8_t *const rgb[3]);
+
 #endif

@@ -171,11 +171,47 @@ static void planar_avx2(const struct tensor_map *map, const uint8_t *pixels, siz
                         (uint8_t *)out + done * tensor_type_bytes(map->type), plane);
 }
 
+static inline __attribute__((always_inline)) size_t channel_type(const enum tensor_type type,
+                                                                 const struct tensor_map *map,
+                                                                 int c, const uint8_t *samples,
+                                                                 size_t count, void *out)
+{
+    const struct normal normal = normal_make(map, c, 0);
+    size_t x = 0;
+    for (; x + 8 <= count; x += 8) {
+        __m128i bytes = _mm_loadl_epi64((const __m128i *)(samples + x));
+        store_eight(type, normalise(_mm256_cvtepu8_epi32(bytes), &normal), out, x);
+    }
+    return x;
+}
+
+static void channel_avx2(const struct tensor_map *map, int c, const uint8_t *samples, size_t count,
+                         void *out)
+{
+    size_t done = 0;
+    switch (map->type) {
+    case TENSOR_U8:
+        break;
+    case TENSOR_F32:
+        done = channel_type(TENSOR_F32, map, c, samples, count, out);
+        break;
+    case TENSOR_BF16:
+        done = channel_type(TENSOR_BF16, map, c, samples, count, out);
+        break;
+    case TENSOR_F16:
+        done = channel_type(TENSOR_F16, map, c, samples, count, out);
+        break;
+    }
+    tensor_plain.channel(map, c, samples + done, count - done,
+                         (uint8_t *)out + done * tensor_type_bytes(map->type));
+}
+
 const struct tensor_kernels tensor_avx2 = {
     .is_exact = is_exact_avx2,
     .mirror = mirror_avx2,
     .interleaved = interleaved_avx2,
     .planar = planar_avx2,
+    .channel = channel_avx2,
 };
 
 #endif

@@ -185,11 +185,43 @@ static void planar_avx512(const struct tensor_map *map, const uint8_t *pixels, s
     }
 }
 
+static inline __attribute__((always_inline)) void channel_type(const enum tensor_type type,
+                                                               const struct tensor_map *map, int c,
+                                                               const uint8_t *samples, size_t count,
+                                                               void *out)
+{
+    const struct normal normal = normal_make(map, c, 0);
+    for (size_t x = 0; x < count; x += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(samples + x));
+        store_sixteen(type, _mm512_cvtepu8_epi32(bytes), &normal, out, x, count - x);
+    }
+}
+
+static void channel_avx512(const struct tensor_map *map, int c, const uint8_t *samples,
+                           size_t count, void *out)
+{
+    switch (map->type) {
+    case TENSOR_U8:
+        memcpy(out, samples, count);
+        break;
+    case TENSOR_F32:
+        channel_type(TENSOR_F32, map, c, samples, count, out);
+        break;
+    case TENSOR_BF16:
+        channel_type(TENSOR_BF16, map, c, samples, count, out);
+        break;
+    case TENSOR_F16:
+        channel_type(TENSOR_F16, map, c, samples, count, out);
+        break;
+    }
+}
+
 const struct tensor_kernels tensor_avx512 = {
     .is_exact = is_exact_avx512,
     .mirror = mirror_avx512,
     .interleaved = interleaved_avx512,
     .planar = planar_avx512,
+    .channel = channel_avx512,
 };
 
 #endif

@@ -32,6 +32,9 @@ struct tensor_kernels {
     /* Elements go to three planes, `plane` elements apart. */
     void (*planar)(const struct tensor_map *map, const uint8_t *pixels, size_t count, void *out,
                    size_t plane);
+    /* `count` samples of channel c alone. */
+    void (*channel)(const struct tensor_map *map, int c, const uint8_t *samples, size_t count,
+                    void *out);
 };
 
 extern const struct tensor_kernels tensor_plain;

@@ -72,7 +72,8 @@ struct status record_image_tensor(struct record_image *image, const struct crop 
     if (!scratch->resampler)
         TRY(resampler_open(&scratch->resampler));
     TRY(record_image_decode(image, &region, &scratch->decoded));
-    TRY(resampler_run(scratch->resampler, &scratch->decoded, crop, &scratch->resized));
+    TRY(resampler_run(scratch->resampler, &scratch->decoded, crop, PIXELS_PILLOW,
+                      &scratch->resized));
     tensor_write(format, &scratch->resized, crop->flip, out);
     return OK;
 }

@@ -113,6 +113,11 @@ static void check_variant(const struct tensor_kernels *kernels, const struct ten
     tensor_plain.planar(map, pixels, count, expected, count);
     kernels->planar(map, pixels, count, out, count);
     assert_memory_equal(out, expected, sizeof out);
+    for (int c = 0; c < 3; c++) {
+        tensor_plain.channel(map, c, pixels, count, expected);
+        kernels->channel(map, c, pixels, count, out);
+        assert_memory_equal(out, expected, sizeof out);
+    }
     tensor_plain.mirror(pixels, count, expected);
     kernels->mirror(pixels, count, out);
     assert_memory_equal(out, expected, 3 * count);

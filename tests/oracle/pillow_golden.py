@@ -4,6 +4,8 @@ Run by hand, from the root of the checkout, with Pillow 11.3 and torchvision:
 
     python tests/oracle/pillow_golden.py
 
+With Pillow 13, whose resizing differs, it writes pillow13_resize.txt alone.
+
 Pixels are compared by CRC-32C, and input images are computed from a seed (pixels(), also in
 tests/support/golden.c), so that the files stay small. Encoded images are made here and kept in
 tests/golden/images.
@@ -83,7 +85,7 @@ def resize_line(seed, size, box, out):
     return " ".join(map(str, (seed, *size, *box, *out, crc)))
 
 
-def write_resize():
+def write_resize(name):
     rng = random.Random(1)
     lines = []
 
@@ -95,6 +97,7 @@ def write_resize():
         (64, 48, 64, 48), (64, 48, 32, 48), (64, 48, 64, 24), (64, 48, 65, 47), (64, 48, 63, 49), (50, 50, 224, 224),
         (300, 20, 16, 16), (20, 300, 16, 16), (700, 9, 8, 64), (9, 1500, 64, 3), (224, 224, 224, 224), (255, 223, 96, 96),
         (1200, 3, 33, 5), (500, 33, 224, 224), (256, 256, 5, 5), (97, 89, 6, 11),
+        (40, 91, 30, 70), (40, 90, 30, 70), (30, 90, 50, 70), (30, 70, 50, 70), (60, 500, 50, 41), (50, 500, 50, 41),
     ]:
         for seed in range(3):
             whole(seed, w, h, ow, oh)
@@ -103,7 +106,7 @@ def write_resize():
         bw, bh = rng.randint(1, w), rng.randint(1, h)
         box = (rng.randint(0, w - bw), rng.randint(0, h - bh), bw, bh)
         lines.append(resize_line(seed, (w, h), box, (rng.randint(1, 130), rng.randint(1, 130))))
-    write("pillow_resize.txt", "crop(box).resize(out, BILINEAR): seed width height, box x y width height, out width height, crc", lines)
+    write(name, "crop(box).resize(out, BILINEAR): seed width height, box x y width height, out width height, crc", lines)
 
 
 def write_center():
@@ -324,7 +327,10 @@ def write_decode():
 
 def main():
     (GOLDEN / "images").mkdir(parents=True, exist_ok=True)
-    write_resize()
+    if int(PIL.__version__.split(".")[0]) >= 13:
+        write_resize("pillow13_resize.txt")
+        return
+    write_resize("pillow_resize.txt")
     write_center()
     write_random_crop()
     write_tensor()
