@@ -44,6 +44,15 @@ struct status file_size(int fd, const char *path, uint64_t *ret_size_bytes)
     return OK;
 }
 
+struct status file_length(const char *path, uint64_t *ret_size_bytes)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return status_errno(errno, "cannot read '%s'", path);
+    *ret_size_bytes = (uint64_t)info.st_size;
+    return OK;
+}
+
 struct status file_read_at(int fd, const char *path, void *bytes, size_t length, uint64_t offset)
 {
     if (offset > INT64_MAX || length > INT64_MAX - offset)

@@ -27,6 +27,8 @@ static inline void fd_close_scope(int *fd)
 struct status file_open_read(const char *path, int *ret_fd);
 /* The size of a regular file; anything else fails. */
 struct status file_size(int fd, const char *path, uint64_t *ret_size_bytes);
+/* The same by its path, without opening it. */
+struct status file_length(const char *path, uint64_t *ret_size_bytes);
 /* Reads exactly `length` bytes at `offset`. A file that ends before fails with STATUS_CORRUPT and
  * says how many bytes were there. `path` is for messages. */
 struct status file_read_at(int fd, const char *path, void *bytes, size_t length, uint64_t offset);

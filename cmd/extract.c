@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/shell.h"
 #include "cmd/command.h"
 #include "cmd/extract_summary.h"
 #include "prep/extract.h"
@@ -68,9 +69,17 @@ static void print_notes(const struct extract_result *result, const char *dest)
         log_note("%" PRIu64 " images of the ground truth are not in the archive (the first is "
                  "ILSVRC2012_val_%08" PRIu64 ".JPEG)",
                  result->missing, result->first_missing);
-    if (result->is_flat && result->layout == LAYOUT_VAL)
-        log_note("the images lie flat; to sort them into class folders: headrace organize %s%s",
-                 dest, result->names_tell_classes ? "" : " --devkit ILSVRC2012_devkit_t12.tar.gz");
+}
+
+static struct status print_next_step(const struct extract_result *result, const char *dest)
+{
+    CLEANUP(memory_free) char *command = NULL;
+    if (!result->is_flat || result->layout != LAYOUT_VAL)
+        return OK;
+    TRY(shell_command(&command, "headrace organize %s", dest));
+    log_note("the images lie flat; to sort them into class folders: %s%s", command,
+             result->names_tell_classes ? "" : " --devkit ILSVRC2012_devkit_t12.tar.gz");
+    return OK;
 }
 
 static struct status delete_source(const struct extract_options *extract_options,
@@ -106,6 +115,7 @@ struct status cmd_extract(int argc, char **argv)
     TRY(extract(&extract_options, &result));
     if (!arguments.quiet) {
         print_notes(&result, parse.positionals[1]);
+        TRY(print_next_step(&result, parse.positionals[1]));
         extract_summary_print(&result, parse.positionals[1]);
     }
     return arguments.delete_source ? delete_source(&extract_options, &result, arguments.quiet) : OK;

@@ -43,7 +43,7 @@ static void shards_print(const struct index *index)
     for (size_t i = 0; i < count && i < most; i++) {
         const struct source_shard *shard = index_shard(index, i);
         char bytes[16] = "";
-        if (shard->kind != SHARD_FOLDER)
+        if (!shard_is_folder(shard))
             format_bytes(shard->size_bytes, bytes);
         printf("shard %-7zu %s, %s %s\n", i, shard->path, shard_kind_name(shard->kind), bytes);
     }

@@ -1,10 +1,12 @@
 #include "cmd/open_source.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "image/folder_source.h"
 #include "index/index_source.h"
 #include "prep/archive_listing.h"
 #include "prep/archive_source.h"
+#include "prep/flat_source.h"
 #include "prep/layout.h"
 
 /* The places of two parts below one folder. */
@@ -78,6 +80,58 @@ static struct status archive_open(const struct source_request *request, struct s
                                ret_source);
 }
 
+/* What tells the classes of flat images in a folder: what was named, or what is found; NULL for
+ * nothing, and for a folder of class folders. */
+static struct status labels_open(const struct source_request *request, const char *folder,
+                                 struct devkit **ret_labels)
+{
+    enum image_set images;
+    *ret_labels = NULL;
+    TRY(layout_flat_set(folder, &images));
+    if (images == IMAGE_SET_OTHER || images == IMAGE_SET_TEST)
+        return OK;
+    if (request->devkit)
+        return devkit_open(request->devkit, ret_labels);
+    TRY(layout_open_labels(folder, ret_labels));
+    if (*ret_labels)
+        log_note("%s has flat images, whose classes are in %s", folder,
+                 devkit_is_built_in(*ret_labels) ? "their names" : devkit_path(*ret_labels));
+    return OK;
+}
+
+/* A folder of one set: class folders, or flat images whose classes are known. Labels count
+ * `classes`, if they are not NULL. */
+static struct status set_open(const struct source_request *request, const char *folder,
+                              const struct class_table *classes, struct source **ret_source)
+{
+    CLEANUP(devkit_free) struct devkit *labels = NULL;
+    TRY(labels_open(request, folder, &labels));
+    if (labels)
+        return flat_source_open(folder, labels, classes, request->threads, ret_source);
+    TRY(layout_check_classes(folder));
+    return folder_source_open(folder, classes, request->threads, ret_source);
+}
+
+/* A devkit that would not be looked at is refused. */
+static struct status refuse_devkit(const struct source_request *request, const char *what)
+{
+    if (!request->devkit)
+        return OK;
+    FAIL(STATUS_USAGE,
+         "--devkit tells the classes of flat validation images, but '%s' %s; leave it out",
+         request->path, what);
+}
+
+static struct status refuse_devkit_of_folder(const struct source_request *request,
+                                             const char *folder)
+{
+    enum image_set images;
+    TRY(layout_flat_set(folder, &images));
+    if (images != IMAGE_SET_OTHER)
+        return OK;
+    return refuse_devkit(request, "has class folders, whose names are the classes");
+}
+
 static struct status folder_open(const struct source_request *request, struct source **ret_source)
 {
     CLEANUP(parts_done) struct parts parts = {0};
@@ -88,8 +142,8 @@ static struct status folder_open(const struct source_request *request, struct so
              "'%s' holds a training and a validation part; name one of them (%s), or give a folder "
              "for both, with a slash at its end: -o DIR/",
              request->path, parts.train);
-    TRY(layout_check_classes(request->path));
-    return folder_source_open(request->path, NULL, request->threads, ret_source);
+    TRY(refuse_devkit_of_folder(request, request->path));
+    return set_open(request, request->path, NULL, ret_source);
 }
 
 static struct status index_file_open(const char *path, struct source **ret_source)
@@ -109,18 +163,20 @@ struct status source_open_any(const struct source_request *request, struct sourc
     if (is_folder)
         return folder_open(request, ret_source);
     if (is_index)
+        TRY(refuse_devkit(request, "is an index, which has its labels"));
+    if (is_index)
         return index_file_open(request->path, ret_source);
     return archive_open(request, ret_source);
 }
 
-static struct status folders_open_pair(const struct parts *parts, unsigned threads,
-                                       struct source **ret_train, struct source **ret_val)
+static struct status folders_open_pair(const struct source_request *request,
+                                       const struct parts *parts, struct source **ret_train,
+                                       struct source **ret_val)
 {
     CLEANUP(source_free) struct source *train = NULL;
-    TRY(layout_check_classes(parts->train));
-    TRY(layout_check_classes(parts->val));
-    TRY(folder_source_open(parts->train, NULL, threads, &train));
-    TRY(folder_source_open(parts->val, train->classes, threads, ret_val));
+    TRY(refuse_devkit_of_folder(request, parts->val));
+    TRY(set_open(request, parts->train, NULL, &train));
+    TRY(set_open(request, parts->val, train->classes, ret_val));
     *ret_train = MOVE(train);
     return OK;
 }
@@ -157,6 +213,11 @@ struct status source_open_pair(const struct source_request *request, struct sour
 {
     CLEANUP(parts_done) struct parts parts = {0};
     bool has_parts;
+    if (request->prefix)
+        FAIL(STATUS_USAGE, "--prefix names one set; for both parts leave it out, for one give -o "
+                           "NAME.idx");
+    if (!path_is_folder(request->path))
+        TRY(refuse_devkit(request, "is taken for an archive of class folders"));
     if (!path_is_folder(request->path))
         return status_context(prefixes_open_pair(request->path, ret_train, ret_val),
                               "a training and a validation part were expected, since the output is "
@@ -168,6 +229,6 @@ struct status source_open_pair(const struct source_request *request, struct sour
              "and ILSVRC2012_img_val.tar; to pack one set, give -o NAME.idx",
              request->path);
     if (parts.are_folders)
-        return folders_open_pair(&parts, request->threads, ret_train, ret_val);
+        return folders_open_pair(request, &parts, ret_train, ret_val);
     return archives_open_pair(request, &parts, ret_train, ret_val);
 }

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/digest.h"
 #include "base/memory.h"
+#include "base/shell.h"
 
 struct class_table {
     const struct class_entry *entries; /* sorted by WNID */
@@ -127,13 +128,15 @@ struct status class_names_refuse_numbers(const char *const *names, size_t count,
     }
     if (count < 2 || (shortest == longest && count != ILSVRC2012_CLASSES))
         return OK;
+    CLEANUP(memory_free) char *organize = NULL;
+    TRY(shell_command(&organize, "headrace organize %s", folder));
     FAIL(STATUS_CORRUPT,
          "%s: the class folders are numbers (%s, %s, …) where WNIDs such as n01440764 were "
          "expected, and what numbers mean is not guessed: if they are labels, 0 … 999 as in "
-         "ImageNet-V2: headrace organize %s --folders labels; if they are ILSVRC2012_IDs, 1 … "
-         "1000: headrace organize %s --folders ids --devkit ILSVRC2012_devkit_t12.tar.gz; if they "
-         "are neither, rename them to numbers of one length (001, 002, …)",
-         where, names[0], names[1], folder, folder);
+         "ImageNet-V2: %s --folders labels; if they are ILSVRC2012_IDs, 1 … 1000: %s --folders "
+         "ids --devkit ILSVRC2012_devkit_t12.tar.gz; if they are neither, rename them to numbers "
+         "of one length (001, 002, …)",
+         where, names[0], names[1], organize, organize);
 }
 
 struct status class_table_copy(const struct class_table *table, struct class_table **ret_copy)

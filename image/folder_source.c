@@ -1,14 +1,14 @@
 #include "image/folder_source.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/pool.h"
+#include "base/shell.h"
 
 struct listing {
     const char *root;
+    bool goes_on;         /* past what cannot be read */
     const char **folders; /* names of the class folders, byte-wise sorted */
     size_t folder_count;
     struct source **parts; /* the images of each class folder */
@@ -28,21 +28,33 @@ static struct status no_folders(const char *root, const struct folder_list *entr
     if (images == 0)
         FAIL(STATUS_NOT_FOUND, "%s has no class folders and no images; expected %s/CLASS/NAME.JPEG",
              root, root);
+    CLEANUP(memory_free) char *command = NULL;
+    TRY(shell_command(&command, "headrace organize %s --devkit ILSVRC2012_devkit_t12.tar.gz",
+                      root));
     FAIL(STATUS_NOT_FOUND,
          "%s holds %zu images but no class folders; if these are the validation images, sort them "
-         "first: headrace organize %s --devkit ILSVRC2012_devkit_t12.tar.gz",
-         root, images, root);
+         "first: %s",
+         root, images, command);
 }
 
-static struct status file_length(const char *folder, const char *name, uint64_t *ret_length)
+static struct status image_add(struct source *part, const char *folder, const char *name)
 {
     CLEANUP(memory_free) char *path = NULL;
-    struct stat info;
+    struct source_item image = {0};
     TRY(path_join(folder, name, &path));
-    if (stat(path, &info) != 0)
-        return status_errno(errno, "cannot read %s", path);
-    *ret_length = (uint64_t)info.st_size;
-    return OK;
+    TRY(file_length(path, &image.length));
+    return source_add_item(part, &image, name, strlen(name));
+}
+
+/* A failure ends the listing, or is noted. `name` is NULL for the folder itself. */
+static struct status failed(const struct listing *listing, struct source *part, const char *class,
+                            const char *name, struct status failure)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    if (failure.code == STATUS_DONE || !listing->goes_on)
+        return failure;
+    TRY(path_join(class, name ? name : "", &path));
+    return source_add_failure(part, path, failure);
 }
 
 /* Lists one class folder. Labels are filled in by the caller. */
@@ -52,27 +64,24 @@ static struct status folder_read(uint64_t item, unsigned thread, void *context)
     struct listing *listing = context;
     CLEANUP(memory_free) char *folder = NULL;
     CLEANUP(folder_list_done) struct folder_list files = {0};
-    TRY(path_join(listing->root, listing->folders[item], &folder));
-    TRY(folder_list_read(folder, &files));
+    const char *class = listing->folders[item];
+    TRY(path_join(listing->root, class, &folder));
     TRY(source_new(&listing->parts[item]));
-
     struct source *part = listing->parts[item];
+    TRY(failed(listing, part, class, NULL, folder_list_read(folder, &files)));
     for (size_t i = 0; i < files.count; i++) {
         const char *name = files.entries[i].name;
-        if (!files.entries[i].is_file || !source_is_image_name(name)) {
+        if (files.entries[i].is_file && source_is_image_name(name))
+            TRY(failed(listing, part, class, name, image_add(part, folder, name)));
+        else
             part->ignored++;
-            continue;
-        }
-        struct source_item image = {0};
-        TRY(file_length(folder, name, &image.length));
-        TRY(source_add_item(part, &image, name, strlen(name)));
     }
     return OK;
 }
 
 /* Moves the images of one class folder into the source. */
 static struct status part_add(struct source *source, const char *root, const char *folder,
-                              const struct source *part)
+                              struct source *part)
 {
     int64_t label = class_table_find(source->classes, folder);
     if (label < 0)
@@ -84,6 +93,12 @@ static struct status part_add(struct source *source, const char *root, const cha
         TRY(source_add_item(source, &image, image.name, strlen(image.name)));
     }
     source->ignored += part->ignored;
+    for (size_t i = 0; i < part->failure_count; i++) {
+        TRY(memory_grow(source->failure_count + 1, sizeof *source->failures, &source->failures,
+                        &source->failure_capacity));
+        source->failures[source->failure_count++] = part->failures[i];
+        part->failures[i] = (struct source_failure){0};
+    }
     return OK;
 }
 
@@ -93,6 +108,8 @@ static struct status parts_add(struct source *source, const struct listing *list
     TRY(source_add_shard(source, listing->root, 0, SHARD_FOLDER, &shard));
     for (size_t i = 0; i < listing->folder_count; i++)
         TRY(part_add(source, listing->root, listing->folders[i], listing->parts[i]));
+    if (source->item_count == 0 && source->failure_count)
+        FAIL(STATUS_IO, "nothing in %s can be read: %s", listing->root, source->failures[0].reason);
     return source_finish(source);
 }
 
@@ -105,11 +122,11 @@ static void listing_done(struct listing *listing)
 }
 CLEANUP_VALUE(listing_done, struct listing)
 
-struct status folder_source_open(const char *root, const struct class_table *classes,
-                                 unsigned threads, struct source **ret_source)
+static struct status folder_source_list(const char *root, const struct class_table *classes,
+                                        unsigned threads, bool goes_on, struct source **ret_source)
 {
     CLEANUP(folder_list_done) struct folder_list entries = {0};
-    CLEANUP(listing_done) struct listing listing = {.root = root};
+    CLEANUP(listing_done) struct listing listing = {.root = root, .goes_on = goes_on};
     CLEANUP(pool_close) struct pool *pool = NULL;
     CLEANUP(source_free) struct source *source = NULL;
 
@@ -136,4 +153,15 @@ struct status folder_source_open(const char *root, const struct class_table *cla
     TRY(parts_add(source, &listing));
     *ret_source = MOVE(source);
     return OK;
+}
+
+struct status folder_source_open(const char *root, const struct class_table *classes,
+                                 unsigned threads, struct source **ret_source)
+{
+    return folder_source_list(root, classes, threads, false, ret_source);
+}
+
+struct status folder_source_survey(const char *root, unsigned threads, struct source **ret_source)
+{
+    return folder_source_list(root, NULL, threads, true, ret_source);
 }

@@ -10,5 +10,8 @@
  * images keep their label. Fails with the command to run for flat validation folders. */
 struct status folder_source_open(const char *root, const struct class_table *classes,
                                  unsigned threads, struct source **ret_source);
+/* The same for those who want to know of all that is wrong: goes on past folders and files that
+ * cannot be read, and notes them in the source. Fails where nothing can be read. */
+struct status folder_source_survey(const char *root, unsigned threads, struct source **ret_source);
 
 #endif

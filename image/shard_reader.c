@@ -72,11 +72,12 @@ static struct status shard_file(struct shard_reader *reader, uint32_t shard, int
     return OK;
 }
 
-static struct status folder_read(const char *root, const struct shard_range *range, void *bytes)
+static struct status folder_read(const struct source_shard *shard, const struct shard_range *range,
+                                 void *bytes)
 {
     CLEANUP(memory_free) char *path = NULL;
     CLEANUP(fd_close) int fd = -1;
-    TRY(string_format(&path, "%s/%s/%s", root, range->class_name, range->name));
+    TRY(shard_record_path(shard, range->class_name, range->name, &path));
     TRY(open_checked(path, range->length, &fd));
     return file_read_at(fd, path, bytes, range->length, 0);
 }
@@ -92,8 +93,8 @@ static struct status file_range_read(struct shard_reader *reader, const struct s
 struct status shard_read(struct shard_reader *reader, const struct shard_range *range, void *bytes)
 {
     const struct source_shard *shard = &reader->shards[range->shard];
-    if (shard->kind == SHARD_FOLDER)
-        TRY(folder_read(shard->path, range, bytes));
+    if (shard_is_folder(shard))
+        TRY(folder_read(shard, range, bytes));
     else
         TRY(file_range_read(reader, range, bytes));
     if (!range->crc_known)
@@ -120,7 +121,7 @@ struct status shard_read_buffer(struct shard_reader *reader, const struct shard_
 void shard_read_ahead(struct shard_reader *reader, uint32_t shard, uint64_t offset, uint64_t length)
 {
     int fd;
-    if (reader->shards[shard].kind == SHARD_FOLDER)
+    if (shard_is_folder(&reader->shards[shard]))
         return;
     struct status status = shard_file(reader, shard, &fd);
     if (status.code == STATUS_DONE)

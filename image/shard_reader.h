@@ -18,7 +18,7 @@ struct shard_range {
     uint64_t offset, length;
     uint32_t crc32c; /* of the bytes, if crc_known */
     bool crc_known;
-    const char *class_name, *name; /* the file CLASS/NAME of a folder; not used elsewhere */
+    const char *class_name, *name; /* of a folder's file; not used elsewhere */
 };
 
 /* Thread-safe. Files are opened when first read and stay open; a folder's files are opened for each

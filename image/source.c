@@ -7,6 +7,19 @@
 
 #include "image/shard_reader.h"
 
+bool shard_is_folder(const struct source_shard *shard)
+{
+    return shard->kind == SHARD_FOLDER || shard->kind == SHARD_FLAT;
+}
+
+struct status shard_record_path(const struct source_shard *shard, const char *class_name,
+                                const char *name, char **ret_path)
+{
+    if (shard->kind == SHARD_FLAT)
+        return string_format(ret_path, "%s/%s", shard->path, name);
+    return string_format(ret_path, "%s/%s/%s", shard->path, class_name, name);
+}
+
 struct status source_new(struct source **ret_source)
 {
     return memory_alloc(1, sizeof **ret_source, ret_source);
@@ -21,6 +34,11 @@ void source_free(struct source *source)
         memory_free(source->shards[i].path);
     memory_free(source->shards);
     memory_free(source->items);
+    for (size_t i = 0; i < source->failure_count; i++) {
+        memory_free(source->failures[i].path);
+        memory_free(source->failures[i].reason);
+    }
+    memory_free(source->failures);
     arena_done(&source->names);
     memory_free(source->kind);
     memory_free(source);
@@ -63,6 +81,25 @@ struct status source_add_item(struct source *source, const struct source_item *i
     return OK;
 }
 
+static struct status failure_add(struct source *source, const char *path, const char *reason)
+{
+    TRY(memory_grow(source->failure_count + 1, sizeof *source->failures, &source->failures,
+                    &source->failure_capacity));
+    struct source_failure *added = &source->failures[source->failure_count++];
+    *added = (struct source_failure){0};
+    TRY(string_copy(path, &added->path));
+    return string_copy(reason, &added->reason);
+}
+
+struct status source_add_failure(struct source *source, const char *path, struct status failure)
+{
+    if (failure.code == STATUS_NO_MEMORY)
+        return failure;
+    struct status status = failure_add(source, path, status_message(&failure));
+    status_clear(&failure);
+    return status;
+}
+
 static int item_compare(const void *a, const void *b)
 {
     const struct source_item *p = a, *q = b;
@@ -96,7 +133,7 @@ static struct status item_check(const struct source *source, const struct source
 
     const struct source_shard *shard = &source->shards[item->shard];
     uint64_t end;
-    if (shard->kind != SHARD_FOLDER &&
+    if (!shard_is_folder(shard) &&
         (!size_add(item->offset, item->length, &end) || end > shard->size_bytes))
         FAIL(STATUS_CORRUPT,
              "%s: %s at offset %" PRIu64 " has %" PRIu64 " bytes, but the file ends at %" PRIu64,

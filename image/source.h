@@ -24,6 +24,8 @@ enum shard_kind {
     SHARD_PACKED = 0, /* records written by headrace, padded, with a trailer */
     SHARD_TAR = 1,    /* an archive: records are its members' bytes */
     SHARD_FOLDER = 2, /* a folder: a record is the file WNID/NAME below it */
+    SHARD_FLAT = 3,   /* a folder: a record is the file NAME in it */
+    SHARD_KINDS,
 };
 
 /* How an image's bytes are stored. Values are stored in indexes. */
@@ -39,6 +41,11 @@ struct source_shard {
     uint64_t size_bytes; /* 0 for a folder */
     enum shard_kind kind;
 };
+/* Whether its records are files of their own, and not ranges of one. */
+bool shard_is_folder(const struct source_shard *shard);
+/* The file of a record in such a shard, on the heap. */
+struct status shard_record_path(const struct source_shard *shard, const char *class_name,
+                                const char *name, char **ret_path);
 
 struct source_item {
     const char *name; /* file name, unique within its class; memory of the source */
@@ -52,6 +59,12 @@ struct source_item {
     uint16_t width, height; /* pixels; 0 if not known yet */
 };
 
+/* What could not be listed. */
+struct source_failure {
+    char *path; /* below the data set: CLASS or CLASS/NAME */
+    char *reason;
+};
+
 struct source {
     struct class_table *classes; /* owned */
     struct source_shard *shards;
@@ -61,6 +74,8 @@ struct source {
     struct arena names;
     char *kind;       /* "ilsvrc-train-tar", "class-folders", …: part of the provenance */
     uint64_t ignored; /* files passed over (not images), reported by the caller */
+    struct source_failure *failures; /* none but for those who asked to go on past them */
+    size_t failure_count, failure_capacity;
 };
 
 struct status source_new(struct source **ret_source);
@@ -72,6 +87,9 @@ struct status source_add_shard(struct source *source, const char *path, uint64_t
 /* Copies the item and its name (of name_length bytes). */
 struct status source_add_item(struct source *source, const struct source_item *item,
                               const char *name, size_t name_length);
+/* Notes what could not be listed, and ends the status that says why. Out of memory is handed back.
+ */
+struct status source_add_failure(struct source *source, const char *path, struct status failure);
 /* Sorts the items and checks them: labels in range, ranges inside their shards, no name twice in a
  * class (STATUS_CORRUPT, naming both), at least one item (STATUS_NOT_FOUND). */
 struct status source_finish(struct source *source);

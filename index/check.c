@@ -51,7 +51,7 @@ static void finding_done(struct check_finding *finding)
 
 void check_report_done(struct check_report *report)
 {
-    for (size_t i = 0; i < report->kept_count; i++)
+    for (size_t i = 0; i < report->finding_count; i++)
         finding_done(&report->findings[i]);
     memory_free(report->findings);
     memory_free(report->class_counts);
@@ -62,18 +62,15 @@ void check_report_done(struct check_report *report)
 static struct status finding_keep(struct check_report *report, uint64_t record, const char *where,
                                   const char *what)
 {
-    report->finding_count++;
-    if (report->kept_count == CHECK_MAX_FINDINGS)
-        return OK;
-    TRY(memory_grow(report->kept_count + 1, sizeof *report->findings, &report->findings,
+    TRY(memory_grow(report->finding_count + 1, sizeof *report->findings, &report->findings,
                     &report->finding_capacity));
-    struct check_finding *finding = &report->findings[report->kept_count];
+    struct check_finding *finding = &report->findings[report->finding_count];
     *finding = (struct check_finding){.record = record};
     struct status status = string_copy(where, &finding->where);
     if (status.code == STATUS_DONE)
         status = string_copy(what, &finding->what);
     if (status.code == STATUS_DONE)
-        report->kept_count++;
+        report->finding_count++;
     else
         finding_done(finding);
     return status;
@@ -98,7 +95,7 @@ static struct status shard_check(const struct source_shard *shard)
     CLEANUP(fd_close) int fd = -1;
     CLEANUP(index_close) struct index *trailer = NULL;
     uint64_t size_bytes;
-    if (shard->kind == SHARD_FOLDER) {
+    if (shard_is_folder(shard)) {
         if (!path_is_folder(shard->path))
             FAIL(STATUS_NOT_FOUND, "the folder is not there");
         return OK;
@@ -268,7 +265,7 @@ struct status index_check(struct index *index, const struct check_options *optio
         return OK;
     TRY(shards_check(&checker));
     TRY(records_check(&checker));
-    if (report->kept_count > 0)
-        qsort(report->findings, report->kept_count, sizeof *report->findings, finding_compare);
+    if (report->finding_count > 0)
+        qsort(report->findings, report->finding_count, sizeof *report->findings, finding_compare);
     return OK;
 }

@@ -25,16 +25,13 @@ struct check_finding {
     char *what;
 };
 #define CHECK_NO_RECORD UINT64_MAX
-/* More findings than these are counted, but not kept. */
-#define CHECK_MAX_FINDINGS 10000
 
 struct check_report {
     uint64_t records; /* looked at */
     uint64_t read_bytes;
-    uint64_t crc_unknown; /* records without a CRC */
-    uint64_t finding_count;
+    uint64_t crc_unknown;           /* records without a CRC */
     struct check_finding *findings; /* in record order, those without a record first */
-    size_t kept_count, finding_capacity;
+    size_t finding_count, finding_capacity;
     uint64_t *class_counts; /* records of each class; as many as the index has classes */
 };
 void check_report_done(struct check_report *report);

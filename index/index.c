@@ -67,7 +67,7 @@ static struct status shard_parse(struct index *index, struct reader *reader, uin
     struct source_shard *shard = &index->shards[i];
     shard->size_bytes = reader_le64(reader);
     TRY(text_take(reader, length, "a shard's path", &path));
-    if (kind > SHARD_FOLDER)
+    if (kind >= SHARD_KINDS)
         FAIL(STATUS_UNSUPPORTED,
              "shard '%s' has kind %" PRIu32 ", which this program does not know", path, kind);
     shard->kind = (enum shard_kind)kind;
@@ -313,7 +313,7 @@ struct status index_record(const struct index *index, uint64_t i, struct record 
              index->path, i, record.shard, index->shard_count);
     const struct source_shard *shard = &index->shards[record.shard];
     uint64_t end;
-    if (shard->kind != SHARD_FOLDER &&
+    if (!shard_is_folder(shard) &&
         (!size_add(record.offset, record.length, &end) || end > shard->size_bytes))
         FAIL(STATUS_CORRUPT,
              "'%s': record %" PRIu64 " has %" PRIu32 " bytes at offset %" PRIu64
@@ -360,7 +360,7 @@ static struct status record_read(struct index *index, uint64_t i, struct buffer 
         .crc_known = record.crc_known,
         .class_name = class_table_at(index->classes, record.label)->wnid,
     };
-    if (index->shards[record.shard].kind == SHARD_FOLDER)
+    if (shard_is_folder(&index->shards[record.shard]))
         TRY(index_name(index, i, &range.name));
     return shard_read_buffer(index->reader, &range, bytes);
 }

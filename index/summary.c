@@ -11,6 +11,10 @@ const char *shard_kind_name(enum shard_kind kind)
         return "tar";
     case SHARD_FOLDER:
         return "folder";
+    case SHARD_FLAT:
+        return "flat folder";
+    case SHARD_KINDS:
+        break;
     }
     return "unknown";
 }

@@ -23,6 +23,7 @@ static const char truth_suffix[] = "validation_ground_truth.txt";
 
 struct devkit {
     char *path;
+    bool is_built_in;
     struct class_table *classes;
     int64_t *label_of_id; /* [1 … id_count] */
     size_t id_count;
@@ -328,6 +329,7 @@ struct status devkit_open_built_in(struct devkit **ret_devkit)
 {
     CLEANUP(devkit_free) struct devkit *devkit = NULL;
     TRY(memory_alloc(1, sizeof *devkit, &devkit));
+    devkit->is_built_in = true;
     TRY(string_copy("the built-in table", &devkit->path));
     TRY(class_table_copy(class_table_ilsvrc2012(), &devkit->classes));
     TRY(count_labels(devkit));
@@ -350,6 +352,11 @@ void devkit_free(struct devkit *devkit)
 const char *devkit_path(const struct devkit *devkit)
 {
     return devkit->path;
+}
+
+bool devkit_is_built_in(const struct devkit *devkit)
+{
+    return devkit->is_built_in;
 }
 
 const struct class_table *devkit_classes(const struct devkit *devkit)

@@ -29,7 +29,9 @@ struct status devkit_open_built_in(struct devkit **ret_devkit);
 void devkit_free(struct devkit *devkit);
 CLEANUP_POINTER(devkit_free, struct devkit)
 
+/* What it was opened as; for messages, and for commands where it is not built in. */
 const char *devkit_path(const struct devkit *devkit);
+bool devkit_is_built_in(const struct devkit *devkit);
 /* The leaf classes; borrowed. */
 const struct class_table *devkit_classes(const struct devkit *devkit);
 /* The label of an ILSVRC2012_ID, or -1. Always -1 for what is not a real devkit. */

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/shell.h"
 #include "image/source.h"
 #include "prep/extract_job.h"
 #include "prep/image_name.h"
@@ -192,6 +193,16 @@ static struct status check_class_folder(const struct extract_job *job, const cha
     return OK;
 }
 
+static struct status fail_unsorted(const struct extract_job *job, const char *image)
+{
+    CLEANUP(memory_free) char *command = NULL;
+    const char *dest = job->options->dest;
+    TRY(shell_command(&command, "headrace organize %s --devkit %s", dest,
+                      devkit_path(job->options->devkit)));
+    FAIL(STATUS_FAILED, "'%s' has images outside class folders (%s, …); sort them first: %s", dest,
+         image, command);
+}
+
 /* What one kind of run leaves, the other would mix itself into. */
 static struct status check_dest(const struct extract_job *job)
 {
@@ -212,11 +223,7 @@ static struct status check_dest(const struct extract_job *job)
             TRY(check_class_folder(job, entry->name, &is_known));
         if (!job->is_flat && job->layout == LAYOUT_VAL && entry->is_file &&
             source_is_image_name(entry->name))
-            FAIL(
-                STATUS_FAILED,
-                "'%s' has images outside class folders (%s, …); sort them first: headrace organize "
-                "%s --devkit %s",
-                dest, entry->name, dest, devkit_path(job->options->devkit));
+            return fail_unsorted(job, entry->name);
     }
     return OK;
 }
@@ -246,6 +253,17 @@ static struct status extract_flat(struct extract_job *job)
 
 /* --- Any archive --- */
 
+static struct status fail_class_folders(const char *path, const char *dest)
+{
+    CLEANUP(memory_free) char *unpack = NULL;
+    CLEANUP(memory_free) char *pack = NULL;
+    TRY(shell_command(&unpack, "tar -xf %s -C %s", path, dest));
+    TRY(shell_command(&pack, "headrace pack %s", path));
+    FAIL(STATUS_USAGE,
+         "%s has class folders already: unpack it with %s, or pack it as it is: %s -o NAME.idx",
+         path, unpack, pack);
+}
+
 static struct status extract_by_layout(struct extract_job *job)
 {
     const char *path = job->file->path;
@@ -260,10 +278,7 @@ static struct status extract_by_layout(struct extract_job *job)
     case LAYOUT_DEVKIT:
         FAIL(STATUS_USAGE, "%s is a devkit; it needs no unpacking: give it with --devkit", path);
     case LAYOUT_CLASS_FOLDERS:
-        FAIL(STATUS_USAGE,
-             "%s has class folders already: unpack it with tar -xf %s -C %s, or pack it "
-             "as it is with headrace pack",
-             path, path, job->options->dest);
+        return fail_class_folders(path, job->options->dest);
     default:
         FAIL(STATUS_CORRUPT,
              "%s is neither a training archive (nWNID.tar members) nor a validation or "

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/shell.h"
 #include "image/source.h"
-#include "prep/image_name.h"
 #include "prep/kaggle.h"
 
 static const char kaggle_images[] = "ILSVRC/Data/CLS-LOC";
@@ -27,13 +27,16 @@ struct status layout_find_root(const char *path, char **ret_root)
 
 /* --- Flat images --- */
 
-/* The label file that lies in `path` or in a folder around it; a published name if none does. */
+/* The label file that lies in `path` or in a folder around it; NULL if none does. */
 static struct status find_labels(const char *path, char **ret_labels)
 {
     static const char *const names[] = {"ILSVRC2012_devkit_t12.tar.gz", "ILSVRC2012_devkit_t12",
                                         KAGGLE_SOLUTION};
+    CLEANUP(memory_free) char *real = NULL;
     CLEANUP(memory_free) char *folder = NULL;
-    TRY(path_real(path, &folder));
+    TRY(path_real(path, &real));
+    TRY(string_copy(path, &folder));
+    *ret_labels = NULL;
     for (int level = 0; level <= max_levels_up; level++) {
         char *parent;
         for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
@@ -44,11 +47,11 @@ static struct status find_labels(const char *path, char **ret_labels)
                 return OK;
             }
         }
-        TRY(path_folder(folder, &parent));
+        TRY(path_folder(level ? folder : real, &parent));
         memory_free(folder);
         folder = parent;
     }
-    return string_copy(names[0], ret_labels);
+    return OK;
 }
 
 /* The first image of a folder whose name is one of ILSVRC2012's; NULL if there is none. */
@@ -64,40 +67,58 @@ static const char *first_image(const struct folder_list *list)
 static struct status fail_flat(const char *path, const char *image)
 {
     CLEANUP(memory_free) char *labels = NULL;
+    CLEANUP(memory_free) char *command = NULL;
     struct image_name name = image_name_parse(image);
     if (name.set == IMAGE_SET_TEST)
         FAIL(STATUS_USAGE, "%s has test images (%s, …), whose classes are not published", path,
              image);
-    if (*name.wnid)
+    if (*name.wnid) {
+        TRY(shell_command(&command, "headrace organize %s", path));
         FAIL(STATUS_USAGE,
              "%s has flat images (%s, …) and no class folders; their names tell their classes, so "
-             "sort them first: headrace organize %s",
-             path, image, path);
+             "sort them first: %s",
+             path, image, command);
+    }
     TRY(find_labels(path, &labels));
+    TRY(shell_command(&command, "headrace organize %s --devkit %s", path,
+                      labels ? labels : "ILSVRC2012_devkit_t12.tar.gz"));
     FAIL(STATUS_USAGE,
-         "%s has flat validation images (%s, …), not 1000 class folders of 50; sort them first: "
-         "headrace organize %s --devkit %s",
-         path, image, path, labels);
+         "%s has flat validation images (%s, …), not 1000 class folders of 50; %ssort them first: "
+         "%s",
+         path, image,
+         labels
+             ? ""
+             : "their classes are told by the devkit (ILSVRC2012_devkit_t12.tar.gz, 2.5 MB, from "
+               "https://image-net.org), which is not beside them; with it, ",
+         command);
 }
 
 /* --- Tiny-ImageNet --- */
 
 static struct status fail_tiny_train(const char *path)
 {
+    CLEANUP(memory_free) char *command = NULL;
+    TRY(shell_command(&command,
+                      "(cd %s && for c in n*; do mv \"$c\"/images/* \"$c\" && rmdir "
+                      "\"$c\"/images; done)",
+                      path));
     FAIL(STATUS_USAGE,
          "%s is laid out as Tiny-ImageNet's training images are (CLASS/images/NAME); take that "
-         "level out first: (cd %s && for c in n*; do mv \"$c\"/images/* \"$c\" && rmdir "
-         "\"$c\"/images; done)",
-         path, path);
+         "level out first: %s",
+         path, command);
 }
 
 static struct status fail_tiny_val(const char *path)
 {
+    CLEANUP(memory_free) char *command = NULL;
+    TRY(shell_command(&command,
+                      "(cd %s && while read -r f c rest; do mkdir -p \"$c\" && mv images/\"$f\" "
+                      "\"$c\"; done <val_annotations.txt && rmdir images)",
+                      path));
     FAIL(STATUS_USAGE,
          "%s is laid out as Tiny-ImageNet's validation images are; sort them into class folders "
-         "first: (cd %s && while read -r f c rest; do mkdir -p \"$c\" && mv images/\"$f\" \"$c\"; "
-         "done <val_annotations.txt && rmdir images)",
-         path, path);
+         "first: %s",
+         path, command);
 }
 
 /* --- Any folder --- */
@@ -156,4 +177,34 @@ struct status layout_check_classes(const char *path)
         return check_class(path, first_folder, folders == 1);
     const char *image = first_image(&list);
     return image ? fail_flat(path, image) : OK;
+}
+
+/* The first flat image of a folder that has no class folders; NULL else. */
+static const char *first_flat_image(const struct folder_list *list)
+{
+    const char *first_folder;
+    return count_folders(list, &first_folder) ? NULL : first_image(list);
+}
+
+struct status layout_flat_set(const char *path, enum image_set *ret_set)
+{
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    TRY(folder_list_read(path, &list));
+    const char *image = first_flat_image(&list);
+    *ret_set = image ? image_name_parse(image).set : IMAGE_SET_OTHER;
+    return OK;
+}
+
+struct status layout_open_labels(const char *path, struct devkit **ret_devkit)
+{
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    CLEANUP(memory_free) char *labels = NULL;
+    *ret_devkit = NULL;
+    TRY(folder_list_read(path, &list));
+    const char *image = first_flat_image(&list);
+    struct image_name name = image_name_parse(image ? image : "");
+    TRY(find_labels(path, &labels));
+    if (name.set == IMAGE_SET_VAL && labels)
+        return devkit_open(labels, ret_devkit);
+    return *name.wnid ? devkit_open_built_in(ret_devkit) : OK;
 }

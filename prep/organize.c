@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/shell.h"
 #include "base/stage.h"
 #include "base/stop.h"
 #include "image/source.h"
@@ -25,6 +26,28 @@ static bool is_number(const char *text)
     return *text && strspn(text, "0123456789") == strlen(text);
 }
 
+/* The command for another folder with the same devkit. */
+static struct status same_command(const char *dir, const struct devkit *devkit, char **ret_command)
+{
+    if (devkit_is_built_in(devkit))
+        return shell_command(ret_command, "headrace organize %s", dir);
+    return shell_command(ret_command, "headrace organize %s --devkit %s", dir, devkit_path(devkit));
+}
+
+static struct status fail_numbers(const char *dir, const char *number, const struct devkit *devkit)
+{
+    CLEANUP(memory_free) char *by_label = NULL;
+    CLEANUP(memory_free) char *by_id = NULL;
+    TRY(shell_command(&by_label, "headrace organize %s --folders labels", dir));
+    TRY(shell_command(&by_id, "headrace organize %s --folders ids --devkit %s", dir,
+                      devkit_is_built_in(devkit) ? "ILSVRC2012_devkit_t12.tar.gz"
+                                                 : devkit_path(devkit)));
+    FAIL(STATUS_CORRUPT,
+         "%s has numeric folders (%s, …), expected WNIDs such as n01440764; if the numbers are "
+         "labels, 0 … 999 as in ImageNet-V2: %s; if they are ILSVRC2012_IDs, 1 … 1000: %s",
+         dir, number, by_label, by_id);
+}
+
 /* What a folder without flat images is: sorted already, or not what was meant. */
 static struct status check_no_images(const struct organize_plan *plan, const struct devkit *devkit)
 {
@@ -37,16 +60,13 @@ static struct status check_no_images(const struct organize_plan *plan, const str
             first_number = entry->name;
     }
     if (first_number)
-        FAIL(STATUS_CORRUPT,
-             "%s has numeric folders (%s, …), expected WNIDs such as n01440764; if the numbers are "
-             "labels, 0 … 999 as in ImageNet-V2: headrace organize %s --folders labels; if they "
-             "are ILSVRC2012_IDs, 1 … 1000: headrace organize %s --folders ids --devkit %s",
-             plan->val_dir, first_number, plan->val_dir, plan->val_dir, devkit_path(devkit));
+        return fail_numbers(plan->val_dir, first_number, devkit);
     CLEANUP(memory_free) char *val = NULL;
+    CLEANUP(memory_free) char *command = NULL;
     TRY(path_join(plan->val_dir, "val", &val));
+    TRY(same_command(val, devkit, &command));
     if (path_is_folder(val))
-        FAIL(STATUS_NOT_FOUND, "%s has no images, but a folder val: headrace organize %s",
-             plan->val_dir, val);
+        FAIL(STATUS_NOT_FOUND, "%s has no images, but a folder val: %s", plan->val_dir, command);
     FAIL(STATUS_NOT_FOUND, "%s has no images: expected ILSVRC2012_val_00000001.JPEG and so on",
          plan->val_dir);
 }

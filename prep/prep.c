@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/shell.h"
 #include "prep/extract_job.h"
 #include "prep/layout.h"
 #include "prep/official.h"
@@ -143,6 +144,14 @@ static struct status fail_missing(const char *src, const struct prep_inputs *inp
          src, message);
 }
 
+/* Flat validation images are fine where something tells their classes. */
+static struct status check_val_folder(const char *val)
+{
+    CLEANUP(devkit_free) struct devkit *labels = NULL;
+    TRY(layout_open_labels(val, &labels));
+    return labels ? OK : layout_check_classes(val);
+}
+
 /* Images in folders need no preparation from archives, only the commands that sort and check. */
 static struct status refuse_images(const char *src)
 {
@@ -156,11 +165,15 @@ static struct status refuse_images(const char *src)
         return OK;
     TRY(layout_check_classes(train));
     if (path_is_folder(val))
-        TRY(layout_check_classes(val));
+        TRY(check_val_folder(val));
+    CLEANUP(memory_free) char *check = NULL;
+    CLEANUP(memory_free) char *pack = NULL;
+    TRY(shell_command(&check, "headrace verify %s", src));
+    TRY(shell_command(&pack, "headrace pack %s -o DIR/", src));
     FAIL(STATUS_USAGE,
          "%s has folders of images already, not archives, so there is nothing to extract; check "
-         "them: headrace verify %s; pack them: headrace pack %s -o DIR/",
-         src, src, src);
+         "them: %s; pack them: %s",
+         src, check, pack);
 }
 
 /* The data set in another form: opening such a file fails with what it is and the way out. */

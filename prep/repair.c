@@ -139,9 +139,14 @@ static struct status find_set(const struct verify_report *report, const char *ar
                                                    : IMAGE_SET_OTHER;
     for (size_t i = 0; i < report->set_count; i++) {
         *ret_set = &report->sets[i];
+        if ((*ret_set)->is_flat)
+            continue;
         if ((*ret_set)->set == wanted || (wanted == IMAGE_SET_OTHER && report->set_count == 1))
             return OK;
     }
+    if (report->set_count == 1 && report->sets[0].is_flat)
+        FAIL(STATUS_USAGE, "--repair is for class folders, and the images in %s lie flat",
+             report->path);
     FAIL(STATUS_USAGE, "%s is %s, which cannot repair %s", archive, archive_layout_name(layout),
          report->path);
 }

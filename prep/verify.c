@@ -9,15 +9,16 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/progress.h"
+#include "base/shell.h"
 #include "image/folder_source.h"
 #include "prep/archive_listing.h"
 #include "prep/archive_source.h"
+#include "prep/flat_source.h"
 #include "prep/known_subset.h"
 #include "prep/layout.h"
 #include "prep/official.h"
 #include "prep/verify_set.h"
 
-static const char flat_class[] = "(flat)";
 /* train/ and val/. */
 #define MAX_SETS 2
 
@@ -182,16 +183,15 @@ struct status verify_official(struct verify_set *set, const struct verify_option
 
 /* --- Sets --- */
 
-static struct status flat_source_open(const struct archive_file *file, struct source **ret_source)
+static struct status flat_archive_open(const struct archive_file *file, struct source **ret_source)
 {
     CLEANUP(archive_listing_done) struct archive_listing listing = {0};
     CLEANUP(source_free) struct source *source = NULL;
-    const struct class_entry flat = {.wnid = flat_class, .words = ""};
     uint32_t shard;
     TRY(archive_list(file, &listing));
     TRY(source_new(&source));
     TRY(string_copy("flat-tar", &source->kind));
-    TRY(class_table_make(&flat, 1, &source->classes));
+    TRY(flat_classes(&source->classes));
     TRY(source_add_shard(source, file->path, file->size_bytes, SHARD_TAR, &shard));
     for (size_t i = 0; i < listing.count; i++) {
         const char *name = path_base(listing.items[i].name);
@@ -243,11 +243,11 @@ static struct status open_archive(struct verify_set *set, const struct verify_op
         set->set = IMAGE_SET_VAL;
         set->is_flat = !options->devkit;
         return options->devkit ? val_source_open(file, options->devkit, ret_source)
-                               : flat_source_open(file, ret_source);
+                               : flat_archive_open(file, ret_source);
     case LAYOUT_TEST:
         set->set = IMAGE_SET_TEST;
         set->is_flat = true;
-        return flat_source_open(file, ret_source);
+        return flat_archive_open(file, ret_source);
     case LAYOUT_CLASS_FOLDERS:
         return tar_source_open(file, options->prefix, NULL, ret_source);
     default:
@@ -350,14 +350,48 @@ static void verify_run_done(struct verify_run *run)
 }
 CLEANUP_VALUE(verify_run_done, struct verify_run)
 
+/* Flat images are as good as sorted ones where something tells their classes, and test images have
+ * none. */
+static struct status find_flat(struct verify_set *set, const struct verify_options *options)
+{
+    CLEANUP(devkit_free) struct devkit *labels = NULL;
+    enum image_set images;
+    TRY(layout_flat_set(set->path, &images));
+    if (images == IMAGE_SET_VAL && !options->devkit)
+        TRY(layout_open_labels(set->path, &labels));
+    set->is_flat =
+        images == IMAGE_SET_TEST || labels || (images == IMAGE_SET_VAL && options->devkit);
+    if (!set->is_flat)
+        return OK;
+    set->form = "flat images";
+    set->set = images;
+    if (!labels)
+        return OK;
+    return verify_note(set, "their classes are in %s; headrace pack takes them as they lie",
+                       devkit_is_built_in(labels) ? "their names" : devkit_path(labels));
+}
+
+static struct status open_folder(struct verify_set *set, const struct verify_options *options,
+                                 struct source **ret_source)
+{
+    set->form = "class folders";
+    TRY(find_flat(set, options));
+    if (set->is_flat)
+        return flat_source_open(set->path, NULL, NULL, options->threads, ret_source);
+    TRY(layout_check_classes(set->path));
+    TRY(folder_source_survey(set->path, options->threads, ret_source));
+    for (size_t i = 0; i < (*ret_source)->failure_count; i++) {
+        const struct source_failure *failure = &(*ret_source)->failures[i];
+        TRY(verify_found(set, FOUND_UNREADABLE, failure->path, "%s", failure->reason));
+    }
+    return OK;
+}
+
 static struct status open_set(struct verify_set *set, const struct verify_options *options,
                               struct source **ret_source)
 {
-    if (!path_is_folder(set->path))
-        return open_archive(set, options, ret_source);
-    set->form = "class folders";
-    TRY(layout_check_classes(set->path));
-    return folder_source_open(set->path, NULL, options->threads, ret_source);
+    return path_is_folder(set->path) ? open_folder(set, options, ret_source)
+                                     : open_archive(set, options, ret_source);
 }
 
 static struct status verify_set(struct verify_run *run, size_t index)
@@ -369,13 +403,14 @@ static struct status verify_set(struct verify_run *run, size_t index)
     if (!source) /* a devkit */
         return OK;
     bool is_folder = path_is_folder(set->path);
-    if (!is_folder && source->ignored)
-        TRY(verify_note(set, "%" PRIu64 " other members were passed over", source->ignored));
+    if ((!is_folder || set->is_flat) && source->ignored)
+        TRY(verify_note(set, "%" PRIu64 " other %s were passed over", source->ignored,
+                        is_folder ? "files and folders" : "members"));
     if (set->set == IMAGE_SET_OTHER)
         set->set = guess_set(set->path, source);
     TRY(find_table(set, options, source, run->classes_beside, &run->tables[index]));
     TRY(verify_counts(set, options, source, run->tables[index]));
-    if (is_folder)
+    if (is_folder && !set->is_flat)
         TRY(verify_strays(set, source));
     TRY(verify_images(set, options, source));
     return run->classes_beside ? OK : class_table_copy(source->classes, &run->classes_beside);
@@ -396,8 +431,12 @@ static struct status advise_folder(const char *path, struct status status)
         if (!is_index && !(dot && strcmp(dot, ".tar") == 0))
             continue;
         status_clear(&status);
-        FAIL(STATUS_NOT_FOUND, "%s holds no images but %s %s; name that: headrace verify %s/%s",
-             path, is_index ? "an index," : "archives:", name, path, name);
+        CLEANUP(memory_free) char *below = NULL;
+        CLEANUP(memory_free) char *command = NULL;
+        TRY(path_join(path, name, &below));
+        TRY(shell_command(&command, "headrace verify %s", below));
+        FAIL(STATUS_NOT_FOUND, "%s holds no images but %s %s; name that: %s", path,
+             is_index ? "an index," : "archives:", name, command);
     }
     return status;
 }

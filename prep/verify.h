@@ -58,7 +58,7 @@ struct verify_set {
     char *path;
     const char *form; /* "class folders", "training archive", … */
     enum image_set set;
-    bool is_flat;
+    bool is_flat;      /* images without class folders */
     bool is_own_split; /* a subset that mixes training and validation images */
     uint64_t classes, images, bytes;
     uint64_t decoded;

@@ -145,9 +145,9 @@ static struct status read_ends(const struct image_check *check, const struct sou
     CLEANUP(fd_close) int own_fd = -1;
     ends->head_length = item->length < SNIFF_BYTES ? (size_t)item->length : SNIFF_BYTES;
     ends->tail_length = item->length < TAIL_BYTES ? (size_t)item->length : TAIL_BYTES;
-    if (shard->kind == SHARD_FOLDER) {
+    if (shard_is_folder(shard)) {
         const char *class_name = class_table_at(check->source->classes, item->label)->wnid;
-        TRY(string_format(&path, "%s/%s/%s", shard->path, class_name, item->name));
+        TRY(shard_record_path(shard, class_name, item->name, &path));
         TRY(file_open_read(path, &own_fd));
     }
     int fd = path ? own_fd : check->shard_fds[item->shard];
@@ -207,7 +207,7 @@ static struct status open_shards(struct image_check *check)
     for (size_t i = 0; i < source->shard_count; i++)
         check->shard_fds[i] = -1;
     for (size_t i = 0; i < source->shard_count; i++)
-        if (source->shards[i].kind != SHARD_FOLDER)
+        if (!shard_is_folder(&source->shards[i]))
             TRY(file_open_read(source->shards[i].path, &check->shard_fds[i]));
     return OK;
 }

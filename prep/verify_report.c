@@ -23,7 +23,7 @@ const char *finding_kind_name(enum finding_kind kind)
         [FOUND_EMPTY_FILE] = "empty file",
         [FOUND_NOT_AN_IMAGE] = "not an image",
         [FOUND_TRUNCATED] = "truncated image",
-        [FOUND_UNREADABLE] = "unreadable image",
+        [FOUND_UNREADABLE] = "unreadable",
         [FOUND_MD5] = "MD5",
         [FOUND_INDEX] = "index or shard",
         [FOUND_RECORD] = "record",

@@ -52,13 +52,40 @@ static struct status check_top(struct verify_set *set, uint64_t *ignored)
     return OK;
 }
 
+/* A name that leads to nothing. */
+static bool is_dead_link(const char *folder, const char *name)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    struct stat info;
+    struct status status = path_join(folder, name, &path);
+    bool is_dead = status.code == STATUS_DONE && lstat(path, &info) == 0 && S_ISLNK(info.st_mode) &&
+                   stat(path, &info) != 0;
+    status_clear(&status);
+    return is_dead;
+}
+
+static struct status found_stray(struct verify_set *set, const char *folder, const char *path,
+                                 const struct folder_entry *entry)
+{
+    if (!entry->is_file && !entry->is_folder && is_dead_link(folder, entry->name))
+        return verify_found(set, source_is_image_name(entry->name) ? FOUND_UNREADABLE : FOUND_STRAY,
+                            path, "a link to something that is not there");
+    return verify_found(set, FOUND_STRAY, path, "%s",
+                        entry->is_folder ? "a folder among images"
+                        : entry->is_file ? "not named like an image"
+                                         : "neither a file nor a folder");
+}
+
 static struct status check_class_folder(struct verify_set *set, const char *class_name,
                                         uint64_t *ignored)
 {
     CLEANUP(folder_list_done) struct folder_list list = {0};
     CLEANUP(memory_free) char *folder = NULL;
     TRY(path_join(set->path, class_name, &folder));
-    TRY(folder_list_read(folder, &list));
+    struct status status = folder_list_read(folder, &list);
+    if (status.code == STATUS_NO_MEMORY)
+        return status;
+    status_clear(&status); /* one that cannot be read was found fault with when it was listed */
     for (size_t i = 0; i < list.count; i++) {
         const struct folder_entry *entry = &list.entries[i];
         CLEANUP(memory_free) char *path = NULL;
@@ -69,10 +96,7 @@ static struct status check_class_folder(struct verify_set *set, const char *clas
             continue;
         }
         TRY(path_join(class_name, entry->name, &path));
-        TRY(verify_found(set, FOUND_STRAY, path, "%s",
-                         entry->is_folder ? "a folder among images"
-                         : entry->is_file ? "not named like an image"
-                                          : "neither a file nor a folder"));
+        TRY(found_stray(set, folder, path, entry));
     }
     return OK;
 }

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "train/evaluate.h"
 #include "train/trainer_internal.h"
@@ -93,12 +94,13 @@ static struct status checkpoint_finish(struct trainer *trainer)
 /* Saves and says how to go on. */
 static struct status stop_here(struct trainer *trainer)
 {
+    CLEANUP(memory_free) char *command = NULL;
     TRY(checkpoint_finish(trainer));
+    TRY(shell_command(&command, "headrace train --resume auto --out %s", trainer->options->out));
     FAIL(STATUS_STOPPED,
          "stopped as asked at epoch %" PRIu64 ", step %" PRIu64 " of %" PRIu64
-         "; continue with: headrace train --resume auto --out %s",
-         trainer->state.epoch, trainer->state.step, trainer->state.steps_per_epoch,
-         trainer->options->out);
+         "; continue with: %s",
+         trainer->state.epoch, trainer->state.step, trainer->state.steps_per_epoch, command);
 }
 
 static struct status line_print(struct trainer *trainer, uint64_t step, double now_s)

@@ -8,14 +8,14 @@ tar -xf "$HEADRACE_DATA/ILSVRC2012_img_val.tar" -C "$work/all"
 headrace_ok organize "$work/all" --devkit "$devkit" --dry-run
 head -n 20 "$stdout" >"$work/list"
 
-# The command that the last message gives after "headrace", run.
-run_advice()
+# The command in the last message that begins with BEGINNING, typed into a shell.
+run_advice() # BEGINNING
 {
     local advice
-    advice=$(grep -oE 'headrace (organize|verify) [^;]*' "$stderr" | head -n 1)
+    advice=$(grep -oE "$1[^;]*" "$stderr" | head -n 1)
     [ -n "$advice" ] || fail "no command in the message"
-    # shellcheck disable=SC2086 # words are wanted
-    headrace_ok ${advice#headrace }
+    run bash -c "headrace() { '$HEADRACE_BIN' \"\$@\"; }; $advice"
+    expect_status 0
 }
 
 # Kaggle: class folders for training, flat validation images, and the CSV four folders above them.
@@ -33,20 +33,49 @@ while read -r name _ place; do
     cp "$work/all/$name" "$images/train/$wnid/${wnid}_$number.JPEG"
     echo "$image,$wnid 1 2 3 4 " >>"$kaggle/LOC_val_solution.csv"
 done <"$work/list"
+
+# As it lies, and without a write into it: the CSV is the label source, and that is said.
+chmod -R a-w "$kaggle"
 headrace prep "$kaggle" "$work/x"
-expect_error 2 'flat validation images .*headrace organize .*/CLS-LOC/val --devkit .*kaggle/LOC_val_solution.csv'
+expect_error 2 'nothing to extract; check them: headrace verify'
+headrace_ok verify "$kaggle" --subset
+expect_stdout '20 validation images, '
+expect_stdout 'note: their classes are in .*kaggle/LOC_val_solution.csv'
 headrace verify "$kaggle"
-expect_error 2 'flat validation images \(ILSVRC2012_val_00000001.JPEG, …\), not 1000 class folders of 50'
-headrace pack "$images/val" -o "$work/x.idx"
-expect_error 2 'flat validation images'
+expect_error 3 'findings'
+expect_stdout 'missing image \(49980\):'
+headrace_ok pack "$kaggle" -o "$work/kaggle-flat/"
+expect_stderr 'val has flat images, whose classes are in .*kaggle/LOC_val_solution.csv'
+expect_stderr "of ILSVRC2012's 1000 classes are there: labels count these only"
+headrace_ok pack "$kaggle" --in-place -o "$work/kaggle-place/"
+headrace_ok verify "$work/kaggle-place/val.idx" --decode
+expect_stdout 'nothing is wrong'
+headrace_ok info "$work/kaggle-place/val.idx" --json
+expect_stdout '"kind": "flat folder"'
+headrace_ok pack "$images/val" -o "$work/kaggle-val.idx"
+expect_stdout 'kaggle-val.idx: 20 images in 1000 classes'
+headrace_ok pack "$images/val" --devkit "$devkit" -o "$work/kaggle-devkit.idx" --dry-run
+chmod -R u+w "$kaggle"
+mv "$kaggle/LOC_val_solution.csv" "$work/solution.csv"
+headrace verify "$kaggle"
+expect_error 2 'flat validation images \(ILSVRC2012_val_00000001.JPEG, …\), not 1000 class folders of 50; .* devkit'
 headrace pack "$kaggle" -o "$work/x/"
-expect_error 2 'flat validation images'
-run_advice
+expect_error 2 'flat validation images .*headrace organize .*/CLS-LOC/val --devkit ILSVRC2012_devkit_t12.tar.gz'
+mv "$work/solution.csv" "$kaggle/LOC_val_solution.csv"
+
+# Sorted, it gives the same records.
+headrace_ok organize "$images/val" --devkit "$kaggle/LOC_val_solution.csv"
 expect_stdout 'val: 20 images moved into class folders'
 headrace_ok verify "$kaggle" --subset --devkit "$kaggle/LOC_val_solution.csv"
 expect_stdout '20 validation images'
 headrace_ok pack "$kaggle" -o "$work/kaggle-packed/"
-expect_stderr "of ILSVRC2012's 1000 classes are there: labels count these only"
+for part in train val; do expect_same "$work/kaggle-flat/$part-00000.shard" "$work/kaggle-packed/$part-00000.shard"; done
+headrace pack "$kaggle" --devkit "$devkit" -o "$work/x/"
+expect_error 2 'devkit tells the classes of flat validation images, but .* has class folders'
+headrace pack "$images/val" --devkit "$devkit" -o "$work/x.idx"
+expect_error 2 'devkit tells the classes of flat validation images, but .* has class folders'
+headrace pack "$work/kaggle-val.idx" --devkit "$devkit" -o "$work/x.idx"
+expect_error 2 'but .* is an index, which has its labels'
 mkdir "$images/train/background"
 cp "$images"/train/*/*_1.JPEG "$images/train/background/n.JPEG"
 headrace_ok pack "$images/train" -o "$work/more.idx"
@@ -72,10 +101,13 @@ done <"$work/list"
 tar -czf "$work/val_images.tar.gz" -C "$work/hf" .
 headrace_ok extract "$work/val_images.tar.gz" "$work/hf-extracted"
 expect_stderr 'lie flat; .*: headrace organize .*/hf-extracted$'
-run_advice
-headrace verify "$work/hf"
-expect_error 2 'their names tell their classes'
-run_advice
+run_advice 'headrace organize '
+headrace_ok pack "$work/hf" -o "$work/hf.idx"
+expect_stderr 'hf has flat images, whose classes are in their names'
+headrace_ok verify "$work/hf" --subset
+expect_stdout '20 validation images, '
+expect_stdout 'note: their classes are in their names'
+headrace_ok organize "$work/hf"
 headrace_ok verify "$work/hf" --subset --devkit "$devkit"
 expect_stdout 'nothing is wrong'
 expect_same "$work/hf" "$work/hf-extracted"

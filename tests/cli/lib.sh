@@ -45,6 +45,15 @@ run() # COMMAND...
     status=$?
 }
 
+# The same as a user who may not read everything.
+headrace_unprivileged()
+{
+    local drop=()
+    [ "$(id -u)" -ne 0 ] || drop=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    chmod 755 "$work"
+    run "${drop[@]}" "$HEADRACE_BIN" "$@"
+}
+
 headrace() { run "$HEADRACE_BIN" "$@"; }
 
 # The same, and it must succeed.

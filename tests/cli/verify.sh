@@ -84,6 +84,36 @@ cp "$victim" "$work/numeric/2/b.JPEG"
 headrace_ok verify "$work/numeric"
 expect_stdout 'classes \(1, …\) are not those of ILSVRC2012, whose folders are named like n01440764'
 
+# What cannot be read is a finding, and not the end: a class folder, an image, a link to nothing.
+cp -r "$work/val" "$work/closed"
+chmod -R a+rX "$work/closed"
+rm -r "$work/closed/extra"
+mapfile -t closed < <(cd "$work/closed" && printf '%s\n' */*.JPEG | sort | awk -F/ '!seen[$1]++' | head -n 3)
+chmod 000 "$work/closed/${closed[0]%/*}" "$work/closed/${closed[1]}"
+ln -sf nowhere "$work/closed/${closed[2]}"
+headrace_unprivileged verify "$work/closed" --subset
+expect_error 3 'closed: 3 findings'
+expect_stdout 'unreadable \(3\):'
+expect_stdout "^    ${closed[0]%/*}: cannot open folder .*Permission denied"
+expect_stdout "^    ${closed[1]}: .*Permission denied"
+expect_stdout "^    ${closed[2]}: a link to something that is not there"
+headrace_unprivileged verify "$work/closed" --subset --json --decode
+expect_error 3 'closed: 3 findings'
+expect_stdout "\"kind\": \"unreadable\", \"path\": \"${closed[0]%/*}\""
+chmod 000 "$work"/closed/*
+headrace_unprivileged verify "$work/closed"
+expect_error 1 'nothing in .*/closed can be read: .*Permission denied'
+headrace_unprivileged pack "$work/closed" -o "$work/closed.idx"
+expect_error 1 'Permission denied'
+chmod -R u+rwX "$work/closed"
+
+# A report in JSON has all findings, of an index too.
+truncate -s 0 "$work/val-00000.shard"
+headrace verify "$work/val.idx" --json
+expect_status 3
+[ "$(grep -o '"kind": "record"' "$stdout" | wc -l)" -eq 1300 ] || fail "expected 1300 findings"
+expect_stdout '"findings": 1301'
+
 # What has no images of its own, and what a flag is not for.
 headrace verify "$HEADRACE_DATA"
 expect_error 1 'holds no images but archives: .*headrace verify '
