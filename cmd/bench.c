@@ -15,7 +15,7 @@ static const char *const type_names[] = {"u8", "f32", "bf16", "fp16", NULL};
 static const char *const layout_names[] = {"nhwc", "nchw", NULL};
 
 struct bench_arguments {
-    int mode, dtype, layout, order;
+    int mode, dtype, layout, pixels, order;
     int64_t image_size, batch_size, jobs, epochs, window, seed;
     uint64_t memory;
     bool json;
@@ -29,6 +29,9 @@ static const struct option bench_options[] = {
      .help = "element type; all but u8 are normalised (default %d)"},
     {"layout", 0, OPT_ENUM, FIELD(layout), .names = layout_names,
      .help = "order of the dimensions (default %d)"},
+    {"pixels", 0, OPT_ENUM, FIELD(pixels), .names = pixels_names,
+     .help = "bit for bit Pillow's up to version 12, those of 13, or close to them and faster "
+             "(default %d)"},
     {"mode", 0, OPT_ENUM, FIELD(mode), .names = mode_names,
      .help = "train: random order, random crops and flips; eval: index order, centre crops "
              "(default %d)"},
@@ -67,6 +70,7 @@ static struct loader_options loader_options_of(const struct bench_arguments *arg
     struct loader_options options;
     loader_options_init(&options);
     options.mode = arguments->mode == BENCH_TRAIN ? LOADER_TRAIN : LOADER_EVAL;
+    options.pixels = (enum pixels)arguments->pixels;
     options.order = (enum order_kind)arguments->order;
     options.window = (uint64_t)arguments->window;
     options.global_batch = (uint32_t)arguments->batch_size;

@@ -12,7 +12,7 @@
 
 struct eval_arguments {
     const char *arch; /* NULL: as the checkpoint says */
-    int device, dtype, on_error;
+    int device, dtype, pixels, on_error;
     int64_t batch_size, jobs, threads, val_resize, val_crop, print_freq;
     bool json;
 };
@@ -27,6 +27,9 @@ static const struct option eval_options[] = {
      .help = "short side; 0: as in training, else 8/7 of --val-crop"},
     {"val-crop", 0, OPT_INT, FIELD(val_crop), .min = 0, .max = 16384, .value = "PIXELS",
      .help = "centre crop; 0: as in training, else 224"},
+    {"pixels", 0, OPT_ENUM, FIELD(pixels), .names = pixels_names,
+     .help = "how images are decoded and resized: pillow, pillow13 or fast; not given: as in "
+             "training"},
     {"device", 0, OPT_ENUM, FIELD(device), .names = device_names,
      .help = "where to compute (default %d)"},
     {"dtype", 0, OPT_ENUM, FIELD(dtype), .names = train_dtype_names,
@@ -66,6 +69,7 @@ struct evaluation {
     struct plan *plan;
     struct run_log *log;
     uint32_t resize, crop;
+    enum pixels pixels;
 };
 
 static void evaluation_done(struct evaluation *evaluation)
@@ -122,6 +126,7 @@ static struct status feed_make(const struct eval_arguments *arguments,
         options.global_batch = (uint32_t)images;
     options.val_resize = evaluation->resize;
     options.val_crop = evaluation->crop;
+    options.pixels = evaluation->pixels;
     options.threads = (unsigned)arguments->jobs;
     options.on_error = (enum loader_on_error)arguments->on_error;
     options.label_map = evaluation->label_map;
@@ -149,6 +154,9 @@ static struct status evaluation_open(const struct eval_arguments *arguments,
                                           &evaluation->label_map),
                        "'%s'", set));
     TRY(geometry_choose(arguments, evaluation));
+    evaluation->pixels = option_given(parse, eval_options, "pixels")
+                             ? (enum pixels)arguments->pixels
+                             : evaluation->trained->pixels;
     TRY(model_make(arguments, evaluation));
     TRY(feed_make(arguments, evaluation));
     return run_log_open(arguments->json ? NULL : stdout, NULL, &evaluation->log);
@@ -173,6 +181,7 @@ static struct status result_print(const struct evaluation *evaluation,
     json_set_real(result, "loss", sums_loss(sums));
     json_set_integer(result, "val_resize", evaluation->resize);
     json_set_integer(result, "val_crop", evaluation->crop);
+    json_set_string(result, "pixels", pixels_names[evaluation->pixels]);
     json_set_string(result, "dtype", train_dtype_names[dtype]);
     json_set_real(result, "seconds", seconds);
     return command_print_json(result);

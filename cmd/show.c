@@ -75,9 +75,9 @@ static struct status record_show(struct index *index, uint64_t i, struct record_
     CLEANUP(picture_done) struct picture picture = {0};
     struct record record;
     const char *name, *text;
-    TRY(index_record(index, i, &record));
+    TRY(index_record(index, i, &record)); /* its class is told even if it cannot be read */
     TRY(index_name(index, i, &name));
-    struct status status = record_image_read(image, i);
+    struct status status = record_image_read(image, i, &record);
     if (status.code == STATUS_DONE)
         status = record_image_decode(image, NULL, &picture);
     if (status.code != STATUS_DONE) {
@@ -103,7 +103,7 @@ static struct status sheet_fill(struct index *index, const struct show_arguments
     uint64_t count = 0;
     TRY(command_classes(index_classes(index), arguments->classes, &wanted));
     TRY(candidates_find(index, wanted, &records, &count));
-    TRY(record_image_open(index, &image));
+    TRY(record_image_open(index, PIXELS_PILLOW, &image));
     struct permutation order = permutation_make(count, (uint64_t)arguments->seed, 0);
     for (uint64_t i = 0; i < count; i++) {
         TRY(stop_check());

@@ -7,5 +7,6 @@ enum pixels {
     PIXELS_PILLOW13,   /* those of Pillow 13, which chooses the order of passes by shape */
     PIXELS_FAST,       /* close to them: planes are resized before colour conversion */
 };
+extern const char *const pixels_names[]; /* as options take them; ends in NULL */
 
 #endif

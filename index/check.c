@@ -178,7 +178,7 @@ static struct status record_check(struct checker *checker, struct scratch *scrat
     tally->crc_unknown += !record.crc_known;
     if (!checker->options->read && !checker->options->decode)
         return OK;
-    TRY(record_image_read(scratch->image, i));
+    TRY(record_image_read(scratch->image, i, &record));
     tally->read_bytes += record.length;
     return record_check_image(checker, scratch, &record);
 }
@@ -243,7 +243,7 @@ static struct status records_check(struct checker *checker)
     TRY(pool_open(checker->threads, &pool));
     TRY(memory_alloc(checker->threads, sizeof *checker->scratch, &checker->scratch));
     for (unsigned i = 0; i < checker->threads; i++)
-        TRY(record_image_open(checker->index, &checker->scratch[i].image));
+        TRY(record_image_open(checker->index, PIXELS_PILLOW, &checker->scratch[i].image));
     return pool_run(pool, (count + RUN_RECORDS - 1) / RUN_RECORDS, run_check, checker);
 }
 

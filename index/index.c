@@ -365,14 +365,18 @@ static struct status record_read(struct index *index, uint64_t i, struct buffer 
     return shard_read_buffer(index->reader, &range, bytes);
 }
 
-struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
+struct status index_blame(const struct index *index, uint64_t i, struct status status)
 {
-    struct status status = record_read(index, i, bytes);
     if (status.code == STATUS_DONE)
         return status;
     const char *name = "name unknown";
     status_ignore(index_name(index, i, &name));
     return status_context(status, "record %" PRIu64 " (%s)", i, name);
+}
+
+struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
+{
+    return index_blame(index, i, record_read(index, i, bytes));
 }
 
 void index_read_ahead(struct index *index, uint32_t shard, uint64_t offset, uint64_t length)

@@ -66,6 +66,9 @@ struct status index_name(const struct index *index, uint64_t i, const char **ret
 #define RECORD_PADDING 64
 struct status index_read(struct index *index, uint64_t i, struct buffer *bytes);
 
+/* Puts a record's number and name before a failure. */
+struct status index_blame(const struct index *index, uint64_t i, struct status status);
+
 /* Tells the kernel that a shard's bytes will be read soon. */
 void index_read_ahead(struct index *index, uint32_t shard, uint64_t offset, uint64_t length);
 

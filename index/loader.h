@@ -17,6 +17,7 @@
 #include "base/scope.h"
 #include "base/status.h"
 #include "image/crop.h"
+#include "image/pixels.h"
 #include "image/tensor.h"
 #include "index/index.h"
 #include "index/loader_statistics.h"
@@ -37,6 +38,7 @@ struct loader_options {
     struct crop_options crop;
     enum order_kind order; /* of training */
     uint64_t window;       /* records of ORDER_WINDOW's windows; 0: ORDER_WINDOW_RECORDS */
+    enum pixels pixels;
     struct tensor_format format;
     uint64_t seed;
     unsigned threads;      /* 0: cores_available() */

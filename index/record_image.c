@@ -1,26 +1,40 @@
 #include "index/record_image.h"
 
 #include "base/memory.h"
+#include "image/block_decode.h"
+#include "image/block_sample.h"
 #include "image/resample.h"
+#include "index/dct_record.h"
+
+_Static_assert(DCT_RECORD_PADDING <= RECORD_PADDING, "records are read with too little padding");
 
 /* What grows with the images; opened when first needed. */
 struct scratch {
     struct buffer bytes;
     struct decoder *decoder;
     struct resampler *resampler;
+    struct block_decoder *block_decoder;
+    struct block_sampler *block_sampler;
     struct picture decoded, resized;
 };
 
 struct record_image {
     struct index *index;
+    enum pixels pixels;
     struct scratch scratch;
+
+    /* The record read last */
+    bool is_dct;
+    struct dct_record dct;
 };
 
-struct status record_image_open(struct index *index, struct record_image **ret_image)
+struct status record_image_open(struct index *index, enum pixels pixels,
+                                struct record_image **ret_image)
 {
     struct record_image *image;
     TRY(memory_alloc(1, sizeof *image, &image));
     image->index = index;
+    image->pixels = pixels;
     *ret_image = image;
     return OK;
 }
@@ -30,6 +44,8 @@ void record_image_shrink(struct record_image *image)
     struct scratch *scratch = &image->scratch;
     decoder_close(scratch->decoder);
     resampler_close(scratch->resampler);
+    block_decoder_close(scratch->block_decoder);
+    block_sampler_close(scratch->block_sampler);
     buffer_done(&scratch->bytes);
     picture_done(&scratch->decoded);
     picture_done(&scratch->resized);
@@ -44,24 +60,64 @@ void record_image_close(struct record_image *image)
     memory_free(image);
 }
 
-struct status record_image_read(struct record_image *image, uint64_t number)
+struct status record_image_read(struct record_image *image, uint64_t number,
+                                struct record *ret_record)
 {
-    return index_read(image->index, number, &image->scratch.bytes);
+    struct buffer *bytes = &image->scratch.bytes;
+    TRY(index_record(image->index, number, ret_record));
+    TRY(index_read(image->index, number, bytes));
+    image->is_dct = ret_record->encoding == ENCODING_DCT;
+    if (!image->is_dct)
+        return OK;
+    return index_blame(image->index, number,
+                       dct_record_open(bytes->data, bytes->length, &image->dct));
 }
 
 struct status record_image_probe(struct record_image *image, struct image_info *ret_info)
 {
-    return image_probe(image->scratch.bytes.data, image->scratch.bytes.length, ret_info);
+    const struct frame *frame = &image->dct.frame;
+    if (!image->is_dct)
+        return image_probe(image->scratch.bytes.data, image->scratch.bytes.length, ret_info);
+    *ret_info = (struct image_info){
+        .kind = IMAGE_JPEG,
+        .width = frame->width,
+        .height = frame->height,
+        .components = frame->component_count,
+    };
+    return OK;
+}
+
+static struct status blocks_decode(struct record_image *image, const struct rectangle *region,
+                                   struct picture *picture)
+{
+    struct scratch *scratch = &image->scratch;
+    struct block_reader reader = dct_record_reader(&image->dct);
+    if (!scratch->block_decoder)
+        TRY(block_decoder_open(&scratch->block_decoder));
+    return block_decoder_run(scratch->block_decoder, &image->dct.frame, &reader, region, picture);
 }
 
 struct status record_image_decode(struct record_image *image, const struct rectangle *region,
                                   struct picture *picture)
 {
     struct scratch *scratch = &image->scratch;
+    if (image->is_dct)
+        return blocks_decode(image, region, picture);
     if (!scratch->decoder)
         TRY(decoder_open(&scratch->decoder));
     return decoder_decode(scratch->decoder, scratch->bytes.data, scratch->bytes.length, region,
                           picture, NULL);
+}
+
+static struct status blocks_sample(struct record_image *image, const struct crop *crop,
+                                   const struct tensor_format *format, void *out)
+{
+    struct scratch *scratch = &image->scratch;
+    struct block_reader reader = dct_record_reader(&image->dct);
+    if (!scratch->block_sampler)
+        TRY(block_sampler_open(&scratch->block_sampler));
+    return block_sampler_run(scratch->block_sampler, &image->dct.frame, &reader, crop,
+                             image->pixels, format, out);
 }
 
 struct status record_image_tensor(struct record_image *image, const struct crop *crop,
@@ -69,6 +125,8 @@ struct status record_image_tensor(struct record_image *image, const struct crop 
 {
     struct scratch *scratch = &image->scratch;
     struct rectangle region = resample_region(crop);
+    if (image->is_dct)
+        return blocks_sample(image, crop, format, out);
     if (!scratch->resampler)
         TRY(resampler_open(&scratch->resampler));
     TRY(record_image_decode(image, &region, &scratch->decoded));

@@ -9,20 +9,24 @@
 #include "image/crop.h"
 #include "image/decode.h"
 #include "image/picture.h"
+#include "image/pixels.h"
 #include "image/tensor.h"
 #include "index/index.h"
 
 /* Scratch of one thread, and the record that was read last. */
 struct record_image;
 
-/* `index` is borrowed. */
-struct status record_image_open(struct index *index, struct record_image **ret_image);
+/* `index` is borrowed. `pixels` is what record_image_tensor makes; a record that is no `dct` has no
+ * planes at hand, and PIXELS_FAST makes PIXELS_PILLOW of it. */
+struct status record_image_open(struct index *index, enum pixels pixels,
+                                struct record_image **ret_image);
 void record_image_close(struct record_image *image);
 CLEANUP_POINTER(record_image_close, struct record_image)
 
 /* Reads a record whole and checks its CRC. Failures name the record; those of the calls below do
  * not. */
-struct status record_image_read(struct record_image *image, uint64_t number);
+struct status record_image_read(struct record_image *image, uint64_t number,
+                                struct record *ret_record);
 /* What the stored bytes say of the image. */
 struct status record_image_probe(struct record_image *image, struct image_info *ret_info);
 

@@ -20,7 +20,7 @@ struct status sampler_open(struct index *index, const struct loader_options *opt
     TRY(memory_alloc(1, sizeof *sampler, &sampler));
     sampler->index = index;
     sampler->options = options;
-    TRY(record_image_open(index, &sampler->image));
+    TRY(record_image_open(index, options->pixels, &sampler->image));
     *ret_sampler = MOVE(sampler);
     return OK;
 }
@@ -95,8 +95,7 @@ struct status sampler_run(struct sampler *sampler, uint64_t epoch, uint64_t reco
 {
     struct record record;
     double start = clock_seconds();
-    TRY(index_record(sampler->index, record_number, &record));
-    TRY(record_image_read(sampler->image, record_number));
+    TRY(record_image_read(sampler->image, record_number, &record));
     double read = clock_seconds();
     work->read_seconds += read - start;
     work->bytes += record.length;
@@ -113,7 +112,7 @@ struct status sampler_crop(struct sampler *sampler, uint64_t epoch, uint64_t rec
     struct image_info info;
     TRY(index_record(sampler->index, record_number, &record));
     if (record.width == 0 || record.height == 0)
-        TRY(record_image_read(sampler->image, record_number));
+        TRY(record_image_read(sampler->image, record_number, &record));
     TRY(record_blame(sampler, record_number, size_find(sampler, &record, &info)));
     *ret_crop = crop_choose(sampler->options, epoch, record_number, info.width, info.height);
     return OK;

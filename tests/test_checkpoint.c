@@ -41,7 +41,7 @@ static int run_make(void **state)
         .backend = "reference",
         .dtype = DTYPE_F32,
         .threads = 2,
-        .pixels = "pillow",
+        .pixels = PIXELS_FAST,
         .val_resize = 256,
         .val_crop = 224,
     };

@@ -73,6 +73,8 @@ static void test_a_run_folder_is_not_written_over(void **state)
                  "--batch-size");
     assert_fails(train_run(with_paths("--resume %s --order window --out %s", "base", "order")),
                  STATUS_USAGE, "with --order shuffle");
+    assert_fails(train_run(with_paths("--resume %s --pixels fast --out %s", "base", "pixels")),
+                 STATUS_USAGE, "trained with --pixels pillow");
 }
 
 static void test_another_dtype_is_refused(void **state)

@@ -206,6 +206,7 @@ struct loader_options dataset_loader_options(const struct train_options *options
     loader.global_batch = (uint32_t)options->batch_size;
     loader.image_size = (uint32_t)options->image_size;
     loader.format = *format;
+    loader.pixels = (enum pixels)options->pixels;
     loader.order = (enum order_kind)options->order;
     loader.window = (uint64_t)options->window;
     loader.seed = (uint64_t)options->seed;

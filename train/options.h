@@ -18,6 +18,7 @@ struct train_options {
     int64_t synthetic_images, synthetic_classes;
     int64_t image_size, val_resize, val_crop; /* pixels; the last two 0: from image_size */
     int64_t batch_size;                       /* global */
+    int pixels;                               /* enum pixels */
     bool drop_last;
     int on_error;   /* enum loader_on_error */
     int order;      /* enum order_kind */

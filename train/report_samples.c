@@ -42,6 +42,7 @@ static struct status samplers_open(struct gallery *gallery, struct tensor_format
     options->mode = LOADER_EVAL;
     options->val_resize = gallery->trained->val_resize;
     options->val_crop = gallery->trained->val_crop;
+    options->pixels = gallery->trained->pixels;
     options->label_map = gallery->data->val_label_map;
     options->format = (struct tensor_format){.type = TENSOR_U8, .layout = TENSOR_NHWC};
     gallery->input_options = *options;

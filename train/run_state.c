@@ -55,7 +55,7 @@ void run_state_store(const struct run_state *state, const struct class_table *cl
     json_set_string(object, "backend", state->backend);
     json_set_string(object, "dtype", train_dtype_names[state->dtype]);
     json_set_integer(object, "threads", state->threads);
-    json_set_string(object, "pixels", state->pixels);
+    json_set_string(object, "pixels", pixels_names[state->pixels]);
     json_set_integer(object, "val_resize", state->val_resize);
     json_set_integer(object, "val_crop", state->val_crop);
     json_set(object, "class_table", classes_store(classes));
@@ -92,17 +92,19 @@ static struct status text_get(const struct json *object, const char *key, char *
     return OK;
 }
 
-static struct status dtype_get(const struct json *object, enum train_dtype *ret_dtype)
+/* The place of a name in a list that ends in NULL. */
+static struct status name_get(const struct json *object, const char *key, const char *const *names,
+                              int *ret_choice)
 {
     const char *name;
-    TRY(json_get_string(object, "dtype", &name));
-    for (int i = 0; train_dtype_names[i]; i++) {
-        if (strcmp(train_dtype_names[i], name) != 0)
+    TRY(json_get_string(object, key, &name));
+    for (int i = 0; names[i]; i++) {
+        if (strcmp(names[i], name) != 0)
             continue;
-        *ret_dtype = (enum train_dtype)i;
+        *ret_choice = i;
         return OK;
     }
-    FAIL(STATUS_CORRUPT, "unknown \"dtype\" '%s'", name);
+    FAIL(STATUS_CORRUPT, "unknown \"%s\" '%s'", key, name);
 }
 
 static struct status sums_restore(const struct json *object, struct metric_sums *sums)
@@ -156,6 +158,7 @@ struct status run_state_restore(const struct json *object, struct run_state *ret
 {
     struct run_state state = {0};
     int64_t version;
+    int choice = 0;
     TRY(json_get_integer(object, "version", &version));
     if (version != state_version)
         FAIL(STATUS_UNSUPPORTED,
@@ -165,9 +168,11 @@ struct status run_state_restore(const struct json *object, struct run_state *ret
     TRY(u32_get(object, "classes", 1 << 24, &state.classes));
     TRY(position_restore(object, &state));
     TRY(text_get(object, "backend", state.backend, sizeof state.backend));
-    TRY(dtype_get(object, &state.dtype));
+    TRY(name_get(object, "dtype", train_dtype_names, &choice));
+    state.dtype = (enum train_dtype)choice;
     TRY(u32_get(object, "threads", 1 << 20, &state.threads));
-    TRY(text_get(object, "pixels", state.pixels, sizeof state.pixels));
+    TRY(name_get(object, "pixels", pixels_names, &choice));
+    state.pixels = (enum pixels)choice;
     TRY(u32_get(object, "val_resize", 1 << 20, &state.val_resize));
     TRY(u32_get(object, "val_crop", 1 << 20, &state.val_crop));
     TRY(classes_restore(json_get(object, "class_table"), state.classes, ret_classes));

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "image/class_table.h"
+#include "image/pixels.h"
 #include "train/backend.h"
 
 /* Sums over images, for means. */
@@ -32,7 +33,7 @@ struct run_state {
     char backend[16];
     enum train_dtype dtype;
     unsigned threads;
-    char pixels[16]; /* "pillow": image/resample.h */
+    enum pixels pixels;
 
     /* Evaluation geometry, in pixels */
     uint32_t val_resize, val_crop;

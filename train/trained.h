@@ -8,6 +8,7 @@
 #include "base/scope.h"
 #include "base/status.h"
 #include "image/class_table.h"
+#include "image/pixels.h"
 #include "train/checkpoint.h"
 #include "train/network.h"
 #include "train/weights.h"
@@ -19,6 +20,7 @@ struct trained {
     struct checkpoint *checkpoint; /* NULL: bare weights */
     char *path;                    /* of the weights, for people */
     uint32_t val_resize, val_crop; /* that it was evaluated at; 0: not known */
+    enum pixels pixels;            /* of bare weights: PIXELS_PILLOW */
 };
 
 /* Opens `path`: a RUN_DIR (its model_best, else its checkpoint), or one file of a pair, or bare

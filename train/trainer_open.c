@@ -171,6 +171,11 @@ static struct status position_check(const struct trainer *trainer)
              " images, this one has %" PRIu64 " over %" PRIu64
              ": go on with the same --batch-size and data",
              old->steps_per_epoch, old->train_images, state->steps_per_epoch, state->train_images);
+    if (old->pixels != state->pixels)
+        FAIL(STATUS_USAGE,
+             "the checkpoint was trained with --pixels %s, this run would go on with %s: leave out "
+             "--pixels",
+             pixels_names[old->pixels], pixels_names[state->pixels]);
     if (old->step)
         TRY(order_check(trainer));
     if (strcmp(old->backend, state->backend) != 0 || old->threads != state->threads)
@@ -190,7 +195,7 @@ static struct status state_start(struct trainer *trainer)
         .best_top1 = -1,
         .dtype = trainer->model->ops->dtype(trainer->model->backend),
         .threads = trainer->model->threads,
-        .pixels = "pillow",
+        .pixels = (enum pixels)options->pixels,
     };
     snprintf(state->arch, sizeof state->arch, "%s", trainer->network->arch);
     snprintf(state->backend, sizeof state->backend, "%s", trainer->model->backend_name);

@@ -12,18 +12,20 @@ cp -r "$work/datasets/imagenet/train" "$work/datasets/imagenet/val"
 # The guide's command line, made small; WORLD_SIZE=1 is what torchrun sets for one process.
 cd "$work" || exit 1
 run env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 OMP_NUM_THREADS=1 "$HEADRACE_BIN" train --data datasets/imagenet \
-    --arch resnet18 --epochs 1 --batch-size 8 --device reference --image-size 32
+    --arch resnet18 --epochs 1 --batch-size 8 --device reference --image-size 32 --pixels pillow13
 expect_status 0
 expect_stdout '25 images, 4 steps an epoch'
 expect_stdout '^ \* Acc@1 '
 expect_file datasets/imagenet/train.idx
 
 headrace_ok eval run datasets/imagenet/val --device reference --json
-expect_stdout '"images": 25, "unreadable": 0'
+expect_stdout '"images": 25, "unreadable": 0.*"pixels": "pillow13"'
 cp "$stdout" by-8
 headrace_ok eval run/model_best.safetensors datasets/imagenet/val.idx --device reference --json -b 3
 top1() { grep -oE '"top[15]_count": [0-9]+' "$1"; }
 [ "$(top1 "$stdout")" = "$(top1 by-8)" ] || fail "the batch size changed the accuracy"
+headrace_ok eval run datasets/imagenet/val --device reference --json --pixels fast
+expect_stdout '"pixels": "fast"'
 headrace eval run all.idx --device reference
 expect_error 1 'is not among the 25'
 cp run/checkpoint.safetensors bare.safetensors
