@@ -7,6 +7,10 @@
 
 const struct dct_kernels *dct_kernels_for(enum cpu_level level)
 {
+#ifdef __x86_64__
+    if (level >= CPU_AVX512)
+        return &dct_avx512;
+#endif
     (void)level;
     return &dct_plain;
 }

@@ -18,7 +18,7 @@ enum {
     DCT_LAST_MASK = 63, /* of a block's first byte: the place of its last coefficient */
     DCT_CLASS_SHIFT = 6,
     DCT_MAX_DC_BITS = 16,
-    DCT_MAX_FIELD_BITS = 7,
+    DCT_MAX_FIELD_BITS = 6,
     DCT_FIELD_BASE = 2,  /* the magnitude that field 0 means */
     DCT_TWO_BYTES = 128, /* flag of an escape: another byte belongs to it */
 };
@@ -26,7 +26,7 @@ enum {
 /* The widths of a component's numbers. */
 struct dct_code {
     uint8_t dc_bits[DCT_DC_CLASSES]; /* of a DC difference, by its class: 0 … 16, ascending */
-    uint8_t field_bits;              /* of a magnitude above 1: 1 … 7 */
+    uint8_t field_bits;              /* of a magnitude above 1: 1 … 6 */
 };
 
 /* One row of blocks as it stands in a record. 64 bytes behind it may be read. */
@@ -52,6 +52,9 @@ struct dct_kernels {
 };
 
 extern const struct dct_kernels dct_plain;
+#ifdef __x86_64__
+extern const struct dct_kernels dct_avx512;
+#endif
 
 /* The fastest for a processor. */
 const struct dct_kernels *dct_kernels_for(enum cpu_level level);

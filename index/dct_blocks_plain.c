@@ -57,12 +57,12 @@ static void read_block(struct dct_streams *streams, unsigned last, unsigned fiel
     memset(out, 0, 64 * sizeof *out);
     uint64_t mask = dct_block_mask(dct_bits_64(streams->mask, streams->mask_bit), last);
     streams->mask_bit += dct_mask_bits(last);
-    for (; mask; mask &= mask - 1) {
-        bool is_large = dct_bits(streams->large, streams->large_bit) & 1;
-        bool is_negative = dct_bits(streams->sign, streams->large_bit) & 1;
-        streams->large_bit++;
-        int magnitude = is_large ? read_large(streams, field_bits) : 1;
-        out[order->place[__builtin_ctzll(mask)]] = (int16_t)(is_negative ? -magnitude : magnitude);
+    uint64_t large = dct_bits_64(streams->large, streams->large_bit);
+    uint64_t negative = dct_bits_64(streams->sign, streams->large_bit);
+    streams->large_bit += (unsigned)__builtin_popcountll(mask);
+    for (; mask; mask &= mask - 1, large >>= 1, negative >>= 1) {
+        int magnitude = large & 1 ? read_large(streams, field_bits) : 1;
+        out[order->place[__builtin_ctzll(mask)]] = (int16_t)(negative & 1 ? -magnitude : magnitude);
     }
 }
 

@@ -36,11 +36,11 @@ static inline uint64_t dct_bits(const uint8_t *stream, uint64_t bit)
     return load_le64(stream + bit / 8) >> bit % 8;
 }
 
-/* 64 bits from a bit position on. */
+/* 64 bits from a bit position on; up to 16 bytes behind that are read. */
 static inline uint64_t dct_bits_64(const uint8_t *stream, uint64_t bit)
 {
-    unsigned shift = bit % 8;
-    return dct_bits(stream, bit) | (uint64_t)stream[bit / 8 + 8] << 1 << (63 - shift);
+    const uint8_t *words = stream + bit / 64 * 8;
+    return load_le64(words) >> bit % 64 | load_le64(words + 8) << 1 << (~bit % 64);
 }
 
 /* The lower `count` bits, count < 64. */
@@ -75,7 +75,8 @@ static inline unsigned dct_mask_bits(unsigned last)
 
 static inline uint64_t dct_block_mask(uint64_t bits, unsigned last)
 {
-    return dct_low_bits(bits, dct_mask_bits(last)) << 1 | (uint64_t)(last > 0) << last;
+    uint64_t top = (uint64_t)1 << last;
+    return (((bits << 1) & (top - 1)) | top) & ~(uint64_t)1;
 }
 
 static inline uint64_t dct_bytes(uint64_t bits)

@@ -146,10 +146,53 @@ static void records_come_back(void **state)
     }
 }
 
+/* Each variant reads what the plain one does, whole rows and parts, in both orders. */
+static void variants_agree(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(coefficients_done) struct coefficients before = {0}, after = {0};
+    for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++)
+        for (uint64_t seed = 0; seed < 40; seed++) {
+            size_t shape = seed % ARRAY_LENGTH(shapes);
+            struct frame frame = make_frame(shapes[shape].width, shapes[shape].height,
+                                            shapes[shape].color, shapes[shape].factors);
+            struct dct_record record;
+            fill(&before, &frame, seed);
+            write_record(&before, "", &bytes);
+            assert_ok(dct_record_open(bytes.data, bytes.length, &record));
+            record.kernels = dct_kernels_for(level);
+            assert_ok(dct_record_coefficients(&record, &after));
+            check_equal(&before, &after);
+            check_parts(&before, &record, seed);
+        }
+}
+
+static void frames_that_no_jpeg_has_are_refused(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(coefficients_done) struct coefficients coefficients = {0};
+    struct frame frame = make_frame(20, 20, FRAME_GRAY, shapes[0].factors);
+    fill(&coefficients, &frame, 1);
+    coefficients.blocks[0][3][5] = INT16_MIN;
+    assert_fails(dct_record_write(&coefficients, "", 0, &bytes), STATUS_UNSUPPORTED, "-32768");
+    coefficients.blocks[0][3][5] = 0;
+    coefficients.blocks[0][3][0] = INT16_MIN;
+    assert_ok(dct_record_write(&coefficients, "", 0, &bytes));
+    coefficients.frame.color = FRAME_RGB;
+    assert_fails(dct_record_write(&coefficients, "", 0, &bytes), STATUS_UNSUPPORTED, "20 x 20");
+    coefficients.frame = frame;
+    coefficients.frame.components[0].blocks_wide++;
+    assert_fails(dct_record_write(&coefficients, "", 0, &bytes), STATUS_UNSUPPORTED, "20 x 20");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_back),
+        cmocka_unit_test(variants_agree),
+        cmocka_unit_test(frames_that_no_jpeg_has_are_refused),
     };
     return cmocka_run_group_tests_name("dct_record", tests, NULL, NULL);
 }

@@ -1,0 +1,231 @@
+#ifdef __x86_64__
+
+#include <immintrin.h>
+
+#include "index/dct_row.h"
+
+/* The bits of `count` < 64 lanes, or all. */
+static inline __mmask64 lanes(uint64_t count)
+{
+    return count < 64 ? _bzhi_u64(UINT64_MAX, (unsigned)count) : UINT64_MAX;
+}
+
+static inline struct dct_header_sums sum_headers(const uint8_t *headers, uint32_t count,
+                                                 const struct dct_code *code)
+{
+    const __m512i zero = _mm512_setzero_si512(), one = _mm512_set1_epi8(1);
+    const __m512i dc_bits = _mm512_set1_epi32((int)load_le32(code->dc_bits));
+    __m512i dc_sums = zero, mask_sums = zero;
+    struct dct_header_sums sums = {0};
+    for (uint32_t i = 0; i < count; i += 64) {
+        __mmask64 valid = lanes(count - i);
+        __m512i header = _mm512_maskz_loadu_epi8(valid, headers + i);
+        __m512i last = _mm512_and_si512(header, _mm512_set1_epi8(DCT_LAST_MASK));
+        __m512i class = _mm512_and_si512(_mm512_srli_epi16(header, DCT_CLASS_SHIFT),
+                                         _mm512_set1_epi8(DCT_DC_CLASSES - 1));
+        __m512i bits = _mm512_maskz_shuffle_epi8(valid, dc_bits, class);
+        dc_sums = _mm512_add_epi64(dc_sums, _mm512_sad_epu8(bits, zero));
+        mask_sums = _mm512_add_epi64(mask_sums, _mm512_sad_epu8(_mm512_subs_epu8(last, one), zero));
+        sums.lasts += (unsigned)_mm_popcnt_u64(_mm512_test_epi8_mask(last, last));
+    }
+    sums.dc_bits = (uint64_t)_mm512_reduce_add_epi64(dc_sums);
+    sums.mask_bits = (uint64_t)_mm512_reduce_add_epi64(mask_sums);
+    return sums;
+}
+
+/* How 64 fields of one width become bytes: of each 8 fields, which are as many bytes as a field has
+ * bits, the bytes go to one 64-bit lane, and from there each field to its byte. */
+struct unpacking {
+    __m512i bytes, shifts, mask;
+};
+
+static inline struct unpacking unpacking_make(unsigned field_bits)
+{
+    const __m512i eighths = _mm512_set1_epi64(0x0706050403020100);
+    const __m512i lane_bytes =
+        _mm512_set_epi64(0x0101010101010101 * 7, 0x0101010101010101 * 6, 0x0101010101010101 * 5,
+                         0x0101010101010101 * 4, 0x0101010101010101 * 3, 0x0101010101010101 * 2,
+                         0x0101010101010101 * 1, 0);
+    /* Products of numbers below 8 stay in their bytes. */
+    const __m512i width = _mm512_set1_epi16((short)field_bits);
+    return (struct unpacking){
+        .bytes = _mm512_add_epi8(_mm512_mullo_epi16(lane_bytes, width), eighths),
+        .shifts = _mm512_mullo_epi16(eighths, width),
+        .mask = _mm512_set1_epi8((char)((1 << field_bits) - 1)),
+    };
+}
+
+/* 64 fields from a bit position on. */
+static inline __m512i unpack_fields(const struct unpacking *unpacking, const uint8_t *field,
+                                    uint64_t bit)
+{
+    __m512i bytes = _mm512_permutexvar_epi8(unpacking->bytes, _mm512_loadu_si512(field + bit / 8));
+    __m512i shifts = _mm512_add_epi8(unpacking->shifts, _mm512_set1_epi8((char)(bit % 8)));
+    return _mm512_and_si512(_mm512_multishift_epi64_epi8(shifts, bytes), unpacking->mask);
+}
+
+static inline uint64_t count_escapes(const uint8_t *field, uint64_t first, uint64_t end,
+                                     unsigned field_bits)
+{
+    struct unpacking unpacking = unpacking_make(field_bits);
+    uint64_t count = 0;
+    for (uint64_t i = first; i < end; i += 64) {
+        __m512i fields = unpack_fields(&unpacking, field, i * field_bits);
+        count += (unsigned)_mm_popcnt_u64(
+            _mm512_mask_cmpeq_epi8_mask(lanes(end - i), fields, unpacking.mask));
+    }
+    return count;
+}
+
+static inline uint64_t count_two_bytes(const uint8_t *escape, uint64_t count)
+{
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < count; i += 64)
+        found += (unsigned)_mm_popcnt_u64(
+            _mm512_movepi8_mask(_mm512_maskz_loadu_epi8(lanes(count - i), escape + i)));
+    return found;
+}
+
+static const struct dct_counters counters = {sum_headers, count_escapes, count_two_bytes};
+
+/* Magnitudes of more than one byte; `two_bytes` are their places in zigzag order, `escaped` those
+ * of all escapes of the block. */
+static __attribute__((noinline)) const uint8_t *add_two_bytes(
+    uint64_t two_bytes, uint64_t escaped, uint64_t negative, const uint8_t *escape,
+    const uint8_t *low, const struct dct_order *order, int16_t *out)
+{
+    for (; two_bytes; two_bytes &= two_bytes - 1) {
+        unsigned place = (unsigned)_tzcnt_u64(two_bytes);
+        unsigned high = escape[_mm_popcnt_u64(_bzhi_u64(escaped, place))] - DCT_TWO_BYTES;
+        int magnitude = (int)(high << 8 | *low++);
+        out[order->place[place]] = (int16_t)(negative >> place & 1 ? -magnitude : magnitude);
+    }
+    return low;
+}
+
+/* --- DCs -----------------------------------------------------------------------------------------
+ */
+
+enum { GROUP = 16 }; /* blocks whose DCs are made at once */
+
+/* Each lane's sum of all lanes up to it. */
+static inline __m512i sums_up_to(__m512i values)
+{
+    const __m512i zero = _mm512_setzero_si512();
+    values = _mm512_add_epi32(values, _mm512_alignr_epi32(values, zero, 15));
+    values = _mm512_add_epi32(values, _mm512_alignr_epi32(values, zero, 14));
+    values = _mm512_add_epi32(values, _mm512_alignr_epi32(values, zero, 12));
+    return _mm512_add_epi32(values, _mm512_alignr_epi32(values, zero, 8));
+}
+
+static inline uint32_t last_lane(__m512i values)
+{
+    return (uint32_t)_mm_extract_epi32(_mm512_extracti32x4_epi32(values, 3), 3);
+}
+
+/* The DCs of a group. `dc` is that of the block before, and becomes that of the last. */
+static inline __m256i read_dcs(struct dct_streams *streams, const uint8_t *headers, uint32_t count,
+                               const struct dct_code *code, uint32_t *dc)
+{
+    __mmask16 valid = count < GROUP ? (__mmask16)_bzhi_u32(UINT16_MAX, count) : UINT16_MAX;
+    __m128i header = _mm_maskz_loadu_epi8(valid, headers);
+    __m128i class =
+        _mm_and_si128(_mm_srli_epi16(header, DCT_CLASS_SHIFT), _mm_set1_epi8(DCT_DC_CLASSES - 1));
+    __m512i bits = _mm512_cvtepu8_epi32(
+        _mm_maskz_shuffle_epi8(valid, _mm_set1_epi32((int)load_le32(code->dc_bits)), class));
+
+    __m512i ends = sums_up_to(bits);
+    __m512i starts = _mm512_add_epi32(_mm512_sub_epi32(ends, bits),
+                                      _mm512_set1_epi32((int)(streams->dc_bit % 8)));
+    __m512i words =
+        _mm512_i32gather_epi32(_mm512_srli_epi32(starts, 3), streams->dc + streams->dc_bit / 8, 1);
+    words = _mm512_srlv_epi32(words, _mm512_and_si512(starts, _mm512_set1_epi32(7)));
+    __m512i unused = _mm512_sub_epi32(_mm512_set1_epi32(32), bits);
+    words = _mm512_srav_epi32(_mm512_sllv_epi32(words, unused), unused);
+    streams->dc_bit += last_lane(ends);
+
+    __m512i dcs = _mm512_add_epi32(sums_up_to(words), _mm512_set1_epi32((int)*dc));
+    *dc = last_lane(dcs);
+    return _mm512_cvtepi32_epi16(dcs);
+}
+
+/* --- Blocks --------------------------------------------------------------------------------------
+ */
+
+struct block_constants {
+    const struct dct_order *order;
+    struct unpacking unpacking;
+    __m512i zigzag, one, base, zero;
+    unsigned field_bits;
+};
+
+static inline struct block_constants block_constants_make(const struct dct_code *code,
+                                                          const struct dct_order *order)
+{
+    return (struct block_constants){
+        .order = order,
+        .unpacking = unpacking_make(code->field_bits),
+        .zigzag = _mm512_loadu_si512(order->zigzag),
+        .one = _mm512_set1_epi8(1),
+        .base = _mm512_set1_epi8(DCT_FIELD_BASE),
+        .zero = _mm512_setzero_si512(),
+        .field_bits = code->field_bits,
+    };
+}
+
+static inline __attribute__((always_inline)) void read_block(
+    struct dct_streams *streams, unsigned header, int16_t dc,
+    const struct block_constants *constants, int16_t *out)
+{
+    /* Bit k of each mask: place k in zigzag order. */
+    unsigned last = header & DCT_LAST_MASK;
+    uint64_t mask = dct_block_mask(dct_bits_64(streams->mask, streams->mask_bit), last);
+    streams->mask_bit += dct_mask_bits(last);
+    uint64_t large = _pdep_u64(dct_bits_64(streams->large, streams->large_bit), mask);
+    uint64_t negative = _pdep_u64(dct_bits_64(streams->sign, streams->large_bit), mask);
+    streams->large_bit += (unsigned)_mm_popcnt_u64(mask);
+
+    __m512i fields = unpack_fields(&constants->unpacking, streams->field, streams->field_bit);
+    fields = _mm512_maskz_expand_epi8(large, fields);
+    streams->field_bit += constants->field_bits * (unsigned)_mm_popcnt_u64(large);
+    uint64_t escaped = _mm512_mask_cmpeq_epi8_mask(large, fields, constants->unpacking.mask);
+    __m512i value = _mm512_mask_add_epi8(_mm512_maskz_mov_epi8(mask, constants->one), large, fields,
+                                         constants->base);
+    value = _mm512_mask_expand_epi8(value, escaped, _mm512_loadu_si512(streams->escape));
+    uint64_t two_bytes = _mm512_movepi8_mask(value);
+    value = _mm512_mask_sub_epi8(value, negative, constants->zero, value);
+
+    value = _mm512_permutexvar_epi8(constants->zigzag, value);
+    __m512i upper = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(value));
+    __m512i lower = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(value, 1));
+    _mm512_store_si512(out, _mm512_mask_set1_epi16(upper, 1, dc));
+    _mm512_store_si512(out + 32, lower);
+    if (__builtin_expect(two_bytes != 0, 0))
+        streams->low = add_two_bytes(two_bytes, escaped, negative, streams->escape, streams->low,
+                                     constants->order, out);
+    streams->escape += (unsigned)_mm_popcnt_u64(escaped);
+}
+
+static bool read_row(const struct dct_row *row, const struct dct_order *order, uint32_t first,
+                     uint32_t count, int16_t (*out)[64])
+{
+    struct dct_streams streams;
+    if (!dct_row_open(row, first, &counters, &streams))
+        return false;
+    struct block_constants constants = block_constants_make(row->code, order);
+    uint32_t dc = 0, end = first + count;
+    for (uint32_t group = 0; group < end; group += GROUP) {
+        uint32_t left = row->blocks - group;
+        _Alignas(32) int16_t dcs[GROUP];
+        _mm256_store_si256((__m256i *)dcs,
+                           read_dcs(&streams, row->bytes + group, left, row->code, &dc));
+        uint32_t stop = end - group < GROUP ? end - group : GROUP;
+        for (uint32_t i = group < first ? first - group : 0; i < stop; i++)
+            read_block(&streams, row->bytes[group + i], dcs[i], &constants, out[group + i - first]);
+    }
+    return true;
+}
+
+const struct dct_kernels dct_avx512 = {read_row};
+
+#endif
