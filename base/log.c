@@ -4,12 +4,17 @@
 
 #include "base/bytes.h"
 #include "base/console.h"
+#include "base/shell.h"
 
 static struct status line_format(struct buffer *line, const char *kind, const char *format,
                                  va_list arguments, const char **ret_text)
 {
+    CLEANUP(buffer_done) struct buffer message = {0};
+    const char *text;
+    TRY(buffer_append_text_va(&message, format, arguments));
+    TRY(buffer_text(&message, &text));
     TRY(buffer_append_text(line, "headrace: %s: ", kind));
-    TRY(buffer_append_text_va(line, format, arguments));
+    TRY(shell_append_printable(line, text, "\n\t"));
     return buffer_text(line, ret_text);
 }
 

@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/stop.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "index/loader.h"
 
 enum bench_mode { BENCH_TRAIN = 0, BENCH_EVAL };
@@ -135,8 +136,12 @@ struct status cmd_bench(int argc, char **argv)
     TRY(command_parse(&bench_usage, bench_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
+    if (arguments.mode == BENCH_EVAL && option_given(&parse, bench_options, "order"))
+        FAIL(STATUS_USAGE, "--order is of training; --mode eval reads in the index's order");
+    if (arguments.order != ORDER_WINDOW && option_given(&parse, bench_options, "window"))
+        FAIL(STATUS_USAGE, "--window goes with --order window");
     CLEANUP(index_close) struct index *index = NULL;
-    TRY(index_open(parse.positionals[0], &index));
+    TRY(command_open_index("bench", parse.positionals[0], &index));
     struct loader_options options = loader_options_of(&arguments);
     CLEANUP(loader_close) struct loader *loader = NULL;
     TRY(loader_open(index, &options, &loader));

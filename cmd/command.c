@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "base/shell.h"
 
 struct status command_parse(const struct option_usage *usage, const struct option *table, int argc,
                             char **argv, void *arguments, struct option_parse *ret_parse)
@@ -17,6 +18,16 @@ struct status command_parse(const struct option_usage *usage, const struct optio
         return OK;
     TRY(option_help(usage, table, arguments, &text));
     fwrite(text.data, 1, text.length, stdout);
+    return OK;
+}
+
+struct status command_print_text(struct buffer *text)
+{
+    CLEANUP(buffer_done) struct buffer shown = {0};
+    const char *characters;
+    TRY(buffer_text(text, &characters));
+    TRY(shell_append_printable(&shown, characters, "\n\t"));
+    fwrite(shown.data, 1, shown.length, stdout);
     return OK;
 }
 

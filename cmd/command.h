@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "base/option.h"
 #include "base/status.h"
@@ -55,6 +56,8 @@ struct status command_list(const char *value, struct text_list *ret_lines);
 struct status command_classes(const struct class_table *classes, const char *value,
                               bool **ret_wanted);
 
+/* Prints text to stdout, control characters but line ends and tabs written out. */
+struct status command_print_text(struct buffer *text);
 /* Prints a value on one line. */
 struct status command_print_json(const struct json *value);
 

@@ -6,6 +6,7 @@
 
 #include "base/progress.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "index/summary.h"
 
 struct info_arguments {
@@ -74,7 +75,22 @@ static void info_print(const struct index *index, const struct index_summary *s)
     printf("provenance    %s\n", index_provenance(index));
 }
 
-static struct status info_print_json(const struct index *index, const struct index_summary *s)
+static struct json *classes_json(const struct class_table *classes)
+{
+    struct json *array = json_array_new();
+    for (size_t i = 0; i < class_table_count(classes); i++) {
+        const struct class_entry *entry = class_table_at(classes, i);
+        struct json *object = json_object_new();
+        json_set_integer(object, "label", (int64_t)i);
+        json_set_string(object, "key", entry->wnid);
+        json_set_string(object, "words", entry->words);
+        json_append(array, object);
+    }
+    return array;
+}
+
+static struct status info_print_json(const struct index *index, const struct index_summary *s,
+                                     bool with_classes)
 {
     CLEANUP(json_free) struct json *object = json_object_new();
     struct json *shards = json_array_new(), *provenance = NULL;
@@ -103,6 +119,8 @@ static struct status info_print_json(const struct index *index, const struct ind
     const char *text = index_provenance(index);
     TRY(json_parse(text, strlen(text), "provenance", &provenance));
     json_set(object, "provenance", provenance);
+    if (with_classes)
+        json_set(object, "class_table", classes_json(index_classes(index)));
     return command_print_json(object);
 }
 
@@ -115,10 +133,10 @@ struct status cmd_info(int argc, char **argv)
     TRY(command_parse(&info_usage, info_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(index_open(parse.positionals[0], &index));
+    TRY(command_open_index("info", parse.positionals[0], &index));
     TRY(index_summarise(index, &summary));
     if (arguments.json)
-        return info_print_json(index, &summary);
+        return info_print_json(index, &summary, arguments.classes);
     info_print(index, &summary);
     if (arguments.classes)
         classes_print(index_classes(index));

@@ -4,8 +4,10 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "index/summary.h"
 
 struct ls_arguments {
@@ -31,8 +33,10 @@ static const struct option_usage ls_usage = {
     .min_positionals = 1,
     .max_positionals = 1,
     .summary = "Lists the records of an index.",
-    .details = "The columns are: record, label, class and name, bytes, width x height (- where not "
-               "known), shard and offset, separated by tabs.",
+    .details =
+        "The columns are: record, label, class and name, bytes, width x height (- where not "
+        "known), shard and offset, separated by tabs. Control characters in names are written "
+        "out (\\x0a); --json has names as they are.",
     .example = "headrace ls val.idx --classes n01440764 -n 10",
 };
 
@@ -57,15 +61,23 @@ static struct status record_print_json(const struct index *index, uint64_t i,
     return command_print_json(object);
 }
 
-static void record_print(const struct index *index, uint64_t i, const struct record *record,
-                         const char *name)
+static struct status record_print(const struct index *index, uint64_t i,
+                                  const struct record *record, const char *name)
 {
+    CLEANUP(buffer_done) struct buffer line = {0};
     char size[16] = "-";
     if (record->width)
         snprintf(size, sizeof size, "%u x %u", record->width, record->height);
-    printf("%" PRIu64 "\t%" PRIu32 "\t%s/%s\t%" PRIu32 "\t%s\t%s\t%" PRIu64 "\n", i, record->label,
-           class_table_at(index_classes(index), record->label)->wnid, name, record->length, size,
-           index_shard(index, record->shard)->path, record->offset);
+    TRY(buffer_append_text(&line, "%" PRIu64 "\t%" PRIu32 "\t", i, record->label));
+    TRY(shell_append_printable(&line, class_table_at(index_classes(index), record->label)->wnid,
+                               ""));
+    TRY(buffer_append_u8(&line, '/'));
+    TRY(shell_append_printable(&line, name, ""));
+    TRY(buffer_append_text(&line, "\t%" PRIu32 "\t%s\t", record->length, size));
+    TRY(shell_append_printable(&line, index_shard(index, record->shard)->path, ""));
+    TRY(buffer_append_text(&line, "\t%" PRIu64 "\n", record->offset));
+    fwrite(line.data, 1, line.length, stdout);
+    return OK;
 }
 
 static struct status records_list(const struct index *index, const struct ls_arguments *arguments,
@@ -83,7 +95,7 @@ static struct status records_list(const struct index *index, const struct ls_arg
         if (arguments->json)
             TRY(record_print_json(index, i, &record, name));
         else
-            record_print(index, i, &record, name);
+            TRY(record_print(index, i, &record, name));
         left--;
     }
     return OK;
@@ -98,7 +110,7 @@ struct status cmd_ls(int argc, char **argv)
     TRY(command_parse(&ls_usage, ls_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(index_open(parse.positionals[0], &index));
+    TRY(command_open_index("ls", parse.positionals[0], &index));
     TRY(command_classes(index_classes(index), arguments.classes, &wanted));
     return records_list(index, &arguments, wanted);
 }

@@ -48,10 +48,13 @@ static const struct option_usage usage = {
                "headrace organize imagenetv2-matched-frequency-format-val --folders labels",
 };
 
-static void print_plan(const struct organize_plan *plan)
+static struct status print_plan(const struct organize_plan *plan)
 {
+    CLEANUP(buffer_done) struct buffer text = {0};
     for (size_t i = 0; i < plan->count; i++)
-        printf("%s -> %s/%s\n", plan->moves[i].name, plan->moves[i].wnid, plan->moves[i].name);
+        TRY(buffer_append_text(&text, "%s -> %s/%s\n", plan->moves[i].name, plan->moves[i].wnid,
+                               plan->moves[i].name));
+    return command_print_text(&text);
 }
 
 static struct status organize_folders(const char *dir, const struct devkit *devkit,
@@ -100,10 +103,8 @@ struct status cmd_organize(int argc, char **argv)
     if (arguments.folders != FOLDER_NUMBERS_NONE)
         return organize_folders(parse.positionals[0], devkit, &arguments);
     TRY(organize_plan_make(parse.positionals[0], devkit, &plan));
-    if (arguments.dry_run) {
-        print_plan(&plan);
-        return OK;
-    }
+    if (arguments.dry_run)
+        return print_plan(&plan);
     size_t placed;
     TRY(organize_apply(&plan, arguments.link, &placed));
     if (!arguments.quiet)

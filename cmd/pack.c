@@ -279,6 +279,12 @@ struct status cmd_pack(int argc, char **argv)
     progress_set_quiet(arguments.quiet);
     if (arguments.crc && !arguments.in_place)
         FAIL(STATUS_USAGE, "--crc goes with --in-place: packed records always have their CRCs");
+    if (arguments.in_place && !arguments.crc && !arguments.decode &&
+        option_given(&parse, pack_options, "on-error"))
+        FAIL(STATUS_USAGE, "--on-error with --in-place goes with --crc or --decode: no image is "
+                           "read without them");
+    if (arguments.in_place && option_given(&parse, pack_options, "shard-size"))
+        FAIL(STATUS_USAGE, "--shard-size is for shards that are written; --in-place writes none");
     const struct source_request request = {
         .path = parse.positionals[0],
         .devkit = arguments.devkit,

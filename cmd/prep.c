@@ -48,8 +48,7 @@ static struct status print_result(const struct prep_result *result)
     if (result->val_archive)
         extract_summary_print(&result->val, result->report->sets[1].path);
     TRY(verify_report_text(result->report, &text));
-    fwrite(text.data, 1, text.length, stdout);
-    return OK;
+    return command_print_text(&text);
 }
 
 struct status cmd_prep(int argc, char **argv)

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "index/index_source.h"
 #include "index/select.h"
 #include "index/writer.h"
@@ -87,7 +88,7 @@ static struct status inputs_open(const struct option_parse *parse, struct inputs
     TRY(memory_alloc(parse->positional_count, sizeof *inputs->sources, &inputs->sources));
     inputs->count = parse->positional_count;
     for (size_t i = 0; i < inputs->count; i++) {
-        TRY(index_open(parse->positionals[i], &inputs->indexes[i]));
+        TRY(command_open_index("select", parse->positionals[i], &inputs->indexes[i]));
         TRY(index_source_open(inputs->indexes[i], &inputs->sources[i]));
     }
     return OK;
@@ -241,6 +242,8 @@ struct status cmd_select(int argc, char **argv)
     if (parse.help)
         return OK;
     TRY(outputs_check(&arguments));
+    if (option_given(&parse, select_options, "seed") && !(arguments.split > 0))
+        FAIL(STATUS_USAGE, "--seed goes with --split: nothing else is drawn at random");
     struct select_options options = {
         .classes_name = arguments.classes,
         .keep_classes = arguments.keep_labels,

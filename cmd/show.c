@@ -9,6 +9,7 @@
 #include "base/permutation.h"
 #include "base/stop.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "image/sheet.h"
 #include "index/index.h"
 #include "index/record_image.h"
@@ -123,7 +124,7 @@ struct status cmd_show(int argc, char **argv)
     TRY(command_parse(&show_usage, show_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(index_open(parse.positionals[0], &index));
+    TRY(command_open_index("show", parse.positionals[0], &index));
     TRY(sheet_open((unsigned)arguments.columns, (uint32_t)arguments.cell, &sheet));
     TRY(sheet_fill(index, &arguments, sheet));
     TRY(sheet_write(sheet, arguments.out));

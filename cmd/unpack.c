@@ -5,6 +5,7 @@
 
 #include "base/progress.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "index/unpack.h"
 
 struct unpack_arguments {
@@ -44,7 +45,7 @@ struct status cmd_unpack(int argc, char **argv)
         return OK;
     progress_set_quiet(arguments.quiet);
     const char *dest = parse.positionals[1];
-    TRY(index_open(parse.positionals[0], &index));
+    TRY(command_open_index("unpack", parse.positionals[0], &index));
     TRY(index_unpack(index, dest, command_threads(arguments.jobs), &report));
     if (arguments.json) {
         CLEANUP(json_free) struct json *object = json_object_new();

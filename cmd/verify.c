@@ -121,8 +121,7 @@ static struct status print_report(const struct verify_report *report, bool as_js
         return command_print_json(json);
     }
     TRY(verify_report_text(report, &text));
-    fwrite(text.data, 1, text.length, stdout);
-    return OK;
+    return command_print_text(&text);
 }
 
 struct status cmd_verify(int argc, char **argv)

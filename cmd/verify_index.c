@@ -41,6 +41,10 @@ struct status verify_index(const struct verify_options *options, struct verify_r
     if (options->duplicates)
         FAIL(STATUS_USAGE, "--duplicates is for folders and archives; %s is an index",
              options->path);
+    if (options->is_subset)
+        FAIL(STATUS_USAGE,
+             "--subset is for folders and archives; %s is an index, which may hold any part",
+             options->path);
     TRY(index_open(options->path, &index));
     TRY(index_check(index,
                     &(struct check_options){.read = true,

@@ -286,7 +286,7 @@ static struct status read_ahead_prepare(struct loader *loader)
 {
     uint32_t count = batch_count(&loader->options);
     for (size_t i = 0; i < index_shard_count(loader->index); i++)
-        if (index_shard(loader->index, i)->kind != SHARD_FOLDER)
+        if (!shard_is_folder(index_shard(loader->index, i)))
             return read_ahead_open(loader->index, loader->options.rank * count, count,
                                    &loader->read_ahead);
     return OK;

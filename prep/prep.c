@@ -120,6 +120,38 @@ static struct status find_by_content(const char *src, struct prep_inputs *inputs
     return OK;
 }
 
+/* Whether a folder is an unpacked devkit, under whatever name. One that is damaged is met later. */
+static bool is_devkit(const char *path)
+{
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    struct status status = devkit_open(path, &devkit);
+    bool is_one = status.code != STATUS_NOT_FOUND && status.code != STATUS_IO;
+    status_clear(&status);
+    return is_one;
+}
+
+/* An unpacked devkit in `src`, or the files of one. */
+static struct status find_devkit_folder(const char *src, struct prep_inputs *inputs)
+{
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    if (is_devkit(src))
+        return string_copy(src, &inputs->devkit);
+    TRY(folder_list_read(src, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        CLEANUP(memory_free) char *path = NULL;
+        if (!list.entries[i].is_folder || list.entries[i].name[0] == '.')
+            continue;
+        TRY(path_join(src, list.entries[i].name, &path));
+        if (!is_devkit(path))
+            continue;
+        if (inputs->devkit)
+            FAIL(STATUS_USAGE, "%s and %s are each an unpacked devkit; leave the right one there",
+                 inputs->devkit, path);
+        inputs->devkit = MOVE(path);
+    }
+    return OK;
+}
+
 /* What to do where something is missing. */
 static struct status fail_missing(const char *src, const struct prep_inputs *inputs)
 {
@@ -225,6 +257,8 @@ static struct status find_inputs(const char *src, const struct prep_parts *parts
     TRY(find_by_name(src, inputs));
     if (!inputs->train || !inputs->val || !inputs->devkit)
         TRY(find_by_content(src, inputs));
+    if (!inputs->devkit)
+        TRY(find_devkit_folder(src, inputs));
     if (is_complete(inputs, parts))
         return OK;
     TRY(refuse_images(src));

@@ -270,6 +270,9 @@ static struct status start_print(struct trainer *trainer)
     if (trainer->checkpoint)
         TRY(run_log_print(trainer->log, "resumed at epoch %" PRIu64 ", step %" PRIu64, state->epoch,
                           state->step));
+    if (!trainer->data->val)
+        log_note("there is no validation set (--val): nothing is evaluated, and no best weights "
+                 "are kept, only the last");
     return run_log_print(trainer->log,
                          "batch %" PRId64 " = 1 device x %" PRId64 ", lr %g, not scaled; %" PRIu64
                          " images, %" PRIu64 " steps an epoch",

@@ -35,6 +35,12 @@ headrace_ok eval bare.safetensors datasets/imagenet/val --arch resnet18 --val-cr
 headrace eval bare.safetensors datasets/imagenet/val --arch resnet34 --device reference
 expect_error 1 'missing.*layer1\.2\.conv1\.weight'
 
+# Without a validation set that is said.
+headrace_ok train --train datasets/imagenet/train.idx -a resnet18 --epochs 1 --steps 1 -b 8 --device reference \
+    --image-size 32 --out unseen
+expect_stderr 'note: there is no validation set \(--val\): nothing is evaluated'
+refute_file unseen/model_best.safetensors
+
 headrace_ok replay run --step 1 --checkpoint run --device reference --json
 expect_stdout '"slot": 7, .*"flip": (true|false), "loss": '
 expect_file run/step-1.png

@@ -42,6 +42,23 @@ refute_file "$work/y"
 headrace prep "$HEADRACE_DATA/cifar10.tar" "$work/z"
 expect_error 2 'is not a folder'
 
+# An unpacked devkit is known by what it holds, whatever it is called.
+mkdir -p "$work/unpacked/my kit" "$work/loose"
+for folder in unpacked loose; do ln -s "$HEADRACE_DATA"/ILSVRC2012_img_*.tar "$work/$folder"; done
+tar -xzf "$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz" -C "$work/unpacked/my kit" --strip-components=1
+tar -xzf "$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz" -C "$work/loose" --strip-components=2
+for folder in unpacked loose; do
+    headrace_ok prep "$work/$folder" "$work/im age" --subset
+    expect_stdout 'nothing is wrong'
+done
+cp -r "$work/unpacked/my kit" "$work/unpacked/again"
+headrace prep "$work/unpacked" "$work/y" --subset
+expect_error 2 'unpacked/again and .*unpacked/my kit are each an unpacked devkit'
+truncate -s 9000 "$work/loose/meta.mat"
+headrace prep "$work/loose" "$work/y" --subset
+expect_error 1 'loose/meta.mat is cut short'
+refute_file "$work/y"
+
 # Archives go only where nothing was found, and a later run does without them.
 cp "$HEADRACE_DATA"/ILSVRC2012_* "$work/"
 mkdir "$work/own"

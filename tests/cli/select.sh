@@ -78,4 +78,50 @@ headrace unpack "$work/val.idx" "$work/damaged"
 expect_error 1 'damaged.*CRC'
 refute_file "$work/damaged/bird"
 headrace info "$work/files/val/cat"
-expect_error 1 'folder'
+expect_error 2 'is a folder, expected an index; to make one .*: headrace pack .*/val/cat --in-place -o .*/val/cat.idx$'
+mkdir -p "$work/files/train"
+for command in info ls bench; do
+    headrace $command "$work/files/"
+    expect_error 2 'headrace pack .*/files/ --in-place -o .*/files/$'
+    headrace $command "$work/files/val"
+    expect_error 2 'headrace pack .*/files/val --in-place -o .*/files/val.idx$'
+done
+cp "$work/fit.idx" "$work/files/val.idx"
+headrace bench "$work/files/val/"
+expect_error 2 'there is one: headrace bench .*/files/val.idx$'
+mkdir "$work/packed set"
+cp "$work/fit.idx" "$work/packed set/train.idx"
+headrace show "$work/packed set" -o "$work/x.png"
+expect_error 2 "there is one: headrace show '.*/packed set/train.idx'\$"
+
+# Flags that would have no say are refused.
+headrace select "$work/val.idx" --every 2 --seed 1 -o "$work/x.idx"
+expect_error 2 'seed goes with --split'
+headrace pack "$work/files/val" --in-place --shard-size 1M -o "$work/x.idx"
+expect_error 2 'shard-size is for shards that are written'
+headrace pack "$work/files/val" --in-place --on-error skip -o "$work/x.idx"
+expect_error 2 'on-error with --in-place goes with --crc'
+headrace pack "$work/files/val" --in-place --crc --on-error skip -o "$work/x.idx" --dry-run
+expect_status 0
+headrace pack "$HEADRACE_DATA/cifar10.tar" --prefix val -o "$work/x/"
+expect_error 2 'prefix names one set'
+headrace bench "$work/val.idx" --window 5
+expect_error 2 'window goes with --order window'
+headrace bench "$work/val.idx" --mode eval --order window
+expect_error 2 'order is of training'
+headrace verify "$work/val.idx" --subset
+expect_error 2 'subset is for folders and archives'
+
+# Names that would move a terminal's cursor are written out; in JSON they are what they are.
+mkdir -p "$work/odd names/cat"
+cp "$work/files/val/cat/"*3.jpg "$work/odd names/cat"
+mv "$(find "$work/odd names/cat" -name '*3.jpg' | sort | head -n 1)" "$work/odd names/cat/"$'a\e[2J\tb\n.jpg'
+headrace_ok pack "$work/odd names" -o "$work/odd.idx"
+headrace_ok ls "$work/odd.idx"
+expect_stdout 'cat/a\\x1b\[2J\\x09b\\x0a\.jpg'
+headrace_ok ls "$work/odd.idx" --json
+expect_stdout '"name": "a\\u001B\[2J\\tb\\n\.jpg"'
+headrace verify "$work/"$'no\e[2Jthing'
+expect_error 1 'no\\x1b\[2Jthing does not exist'
+headrace_ok info "$work/odd.idx" --json --classes
+expect_stdout '"class_table": \[\{"label": 0, "key": "cat", "words": ""\}\]'
