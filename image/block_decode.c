@@ -201,7 +201,7 @@ struct status block_decoder_start(struct block_decoder *decoder, const struct fr
     decoder->region = *region;
 
     /* Upsampling starts at a sample's first pixel: up to three before the region's. */
-    decoder->buffer_bytes = ((size_t)region->width + 8 + 2 * COLOR_PADDING + 63) / 64 * 64;
+    decoder->buffer_bytes = ((size_t)region->width + 8 + COLOR_PADDING + 64) / 64 * 64;
     if (decoder->buffer_bytes > decoder->buffers_capacity) {
         memory_free(MOVE(decoder->buffers));
         decoder->buffers_capacity = 0;

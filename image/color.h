@@ -9,7 +9,7 @@
 
 #include "base/cpu.h"
 
-#define COLOR_PADDING 64
+#define COLOR_PADDING 128
 
 struct color_kernels {
     /* "Fancy" upsampling: triangle filters. `count` samples in; in[-1] and in[count] count too. A
@@ -31,6 +31,10 @@ struct color_kernels {
 };
 
 extern const struct color_kernels color_plain;
+#ifdef __x86_64__
+extern const struct color_kernels color_avx2;
+extern const struct color_kernels color_avx512;
+#endif
 
 /* The fastest for a processor; all give the same bytes. */
 const struct color_kernels *color_kernels_for(enum cpu_level level);

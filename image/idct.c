@@ -6,6 +6,12 @@
 
 const struct idct_kernels *idct_kernels_for(enum cpu_level level)
 {
+#ifdef __x86_64__
+    if (level >= CPU_AVX512)
+        return &idct_avx512;
+    if (level >= CPU_AVX2)
+        return &idct_avx2;
+#endif
     (void)level;
     return &idct_plain;
 }

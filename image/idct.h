@@ -1,8 +1,8 @@
 #ifndef HEADRACE_IMAGE_IDCT_H
 #define HEADRACE_IMAGE_IDCT_H
 
-/* libjpeg's accurate integer inverse DCT ("islow"), as its SIMD variants compute it: 16-bit sums
- * wrap, results between the passes saturate. */
+/* libjpeg's accurate integer inverse DCT ("islow"): columns first, sums of 32 bits, 16 bits between
+ * the passes. Products with quantisers and what lies between the passes wrap. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +20,10 @@ struct idct_kernels {
 };
 
 extern const struct idct_kernels idct_plain;
+#ifdef __x86_64__
+extern const struct idct_kernels idct_avx2;
+extern const struct idct_kernels idct_avx512;
+#endif
 
 /* The fastest for a processor; all give the same samples. */
 const struct idct_kernels *idct_kernels_for(enum cpu_level level);
