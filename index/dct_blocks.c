@@ -18,67 +18,52 @@ const struct dct_kernels *dct_kernels_for(enum cpu_level level)
 /* --- Widths --------------------------------------------------------------------------------------
  */
 
-static unsigned magnitude_of(int value)
-{
-    return (unsigned)(value < 0 ? -value : value);
-}
-
-static unsigned bit_length(unsigned value)
-{
-    return value ? 32 - (unsigned)__builtin_clz(value) : 0;
-}
-
-/* Bits that hold the value with its sign; 0 for 0. */
-static unsigned signed_bits(int value)
-{
-    return value == 0 ? 0 : bit_length(value < 0 ? (unsigned)~value : (unsigned)value) + 1;
-}
-
-/* DC differences are taken modulo 65536. */
-static int dc_difference(const int16_t *block, int16_t before)
-{
-    return (int16_t)(uint16_t)(block[0] - before);
-}
-
 /* How often numbers of each length in bits occur. */
 struct lengths {
     uint64_t dc[DCT_MAX_DC_BITS + 1];
     uint64_t magnitude[17]; /* of magnitude − 1, so that 2^w + 1 is the first of length w + 1 */
 };
 
+/* So many rows are looked at, and fewer than twice as many, where there are so many. */
+static const uint32_t sample_rows = 8;
+
 static struct lengths count_lengths(const int16_t (*blocks)[64], uint32_t wide, uint32_t high)
 {
     struct lengths lengths = {0};
-    for (uint64_t i = 0; i < (uint64_t)wide * high; i++) {
-        int16_t before = i % wide == 0 ? 0 : blocks[i - 1][0];
-        lengths.dc[signed_bits(dc_difference(blocks[i], before))]++;
-        for (unsigned k = 1; k < 64; k++)
-            if (blocks[i][k])
-                lengths.magnitude[bit_length(magnitude_of(blocks[i][k]) - 1)]++;
+    uint32_t step = high > sample_rows ? high / sample_rows : 1;
+    for (uint32_t row = 0; row < high; row += step) {
+        const int16_t(*in_row)[64] = blocks + (size_t)row * wide;
+        int16_t before = 0;
+        for (uint32_t i = 0; i < wide; before = in_row[i][0], i++) {
+            lengths.dc[dct_signed_bits(dct_dc_difference(in_row[i], before))]++;
+            for (unsigned k = 1; k < 64; k++)
+                if (in_row[i][k])
+                    lengths.magnitude[dct_bit_length(dct_magnitude(in_row[i][k]) - 1)]++;
+        }
     }
     return lengths;
 }
 
-/* The bits of all DC differences when class c is the smallest that holds a number. */
-static uint64_t dc_cost(const struct lengths *lengths, const uint8_t *dc_bits)
+/* The bits of all DC differences when class c is the smallest that holds a number. `up_to[b]`:
+ * differences of b bits or fewer. */
+static uint64_t dc_cost(const uint64_t *up_to, const uint8_t *dc_bits)
 {
-    uint64_t cost = 0;
-    unsigned class = 0;
-    for (unsigned bits = 0; bits <= DCT_MAX_DC_BITS; bits++) {
-        class += bits > dc_bits[class];
-        cost += lengths->dc[bits] * dc_bits[class];
-    }
+    uint64_t cost = dc_bits[0] * up_to[dc_bits[0]];
+    for (unsigned class = 1; class < DCT_DC_CLASSES; class ++)
+        cost += dc_bits[class] * (up_to[dc_bits[class]] - up_to[dc_bits[class - 1]]);
     return cost;
 }
 
 static void choose_dc_bits(const struct lengths *lengths, uint8_t *ret_dc_bits)
 {
-    uint64_t best = UINT64_MAX;
+    uint64_t best = UINT64_MAX, up_to[DCT_MAX_DC_BITS + 1] = {lengths->dc[0]};
+    for (unsigned i = 1; i <= DCT_MAX_DC_BITS; i++)
+        up_to[i] = up_to[i - 1] + lengths->dc[i];
     uint8_t bits[DCT_DC_CLASSES] = {[DCT_DC_CLASSES - 1] = DCT_MAX_DC_BITS};
     for (bits[0] = 0; bits[0] < DCT_MAX_DC_BITS; bits[0]++)
         for (bits[1] = bits[0] + 1; bits[1] < DCT_MAX_DC_BITS; bits[1]++)
             for (bits[2] = bits[1] + 1; bits[2] < DCT_MAX_DC_BITS; bits[2]++) {
-                uint64_t cost = dc_cost(lengths, bits);
+                uint64_t cost = dc_cost(up_to, bits);
                 if (cost < best)
                     memcpy(ret_dc_bits, bits, sizeof bits);
                 best = cost < best ? cost : best;
@@ -114,131 +99,35 @@ struct dct_code dct_code_choose(const int16_t (*blocks)[64], uint32_t wide, uint
 /* --- Rows ----------------------------------------------------------------------------------------
  */
 
-/* A stream that is being written: whole bytes at `next`, fewer than 8 bits in `pending`. */
-struct sink {
-    uint8_t *start, *next;
-    uint64_t pending;
-    unsigned pending_bits;
-};
+/* The most bytes that a block gives each stream. */
+static const uint8_t block_bytes[DCT_STREAMS] = {1, 2, 8, 8, 8, 48, 63, 63};
+static const size_t slack_bytes = 64;
 
-/* Writes up to 8 bytes beyond the stream's end. */
-static void sink_bits(struct sink *sink, uint64_t bits, unsigned count)
+static struct status sinks_open(uint32_t blocks, struct buffer *scratch, struct dct_sink *sinks)
 {
-    if (count > 32) {
-        sink_bits(sink, (uint32_t)bits, 32);
-        bits >>= 32;
-        count -= 32;
-    }
-    sink->pending |= bits << sink->pending_bits;
-    sink->pending_bits += count;
-    store_le64(sink->next, sink->pending);
-    sink->next += sink->pending_bits / 8;
-    sink->pending >>= sink->pending_bits & ~7U;
-    sink->pending_bits &= 7;
-}
-
-static void sink_byte(struct sink *sink, unsigned byte)
-{
-    *sink->next++ = (uint8_t)byte;
-}
-
-/* In the order in which they stand in a row. */
-enum {
-    SINK_HEADER,
-    SINK_DC,
-    SINK_MASK,
-    SINK_LARGE,
-    SINK_SIGN,
-    SINK_FIELD,
-    SINK_ESCAPE,
-    SINK_LOW,
-    SINK_COUNT,
-};
-
-/* The most bytes that a block gives each of them. */
-static const uint8_t sink_block_bytes[SINK_COUNT] = {1, 2, 8, 8, 8, 56, 63, 63};
-static const size_t sink_slack_bytes = 8;
-
-static struct status sinks_open(uint32_t blocks, struct buffer *scratch, struct sink *sinks)
-{
-    size_t sizes[SINK_COUNT], total = 0;
-    for (unsigned i = 0; i < SINK_COUNT; i++) {
-        sizes[i] = (size_t)sink_block_bytes[i] * blocks + sink_slack_bytes;
+    size_t sizes[DCT_STREAMS], total = 0;
+    for (unsigned i = 0; i < DCT_STREAMS; i++) {
+        sizes[i] = (size_t)block_bytes[i] * blocks + slack_bytes;
         total += sizes[i];
     }
     TRY(buffer_reserve(scratch, total));
     uint8_t *start = scratch->data;
-    for (unsigned i = 0; i < SINK_COUNT; i++) {
-        sinks[i] = (struct sink){.start = start, .next = start};
+    for (unsigned i = 0; i < DCT_STREAMS; i++) {
+        sinks[i] = (struct dct_sink){.start = start, .next = start};
         start += sizes[i];
     }
     return OK;
 }
 
-static void write_dc(struct sink *sinks, int difference, unsigned last, const struct dct_code *code)
+struct status dct_row_write(const struct dct_kernels *kernels, const int16_t (*blocks)[64],
+                            uint32_t count, const struct dct_code *code, struct buffer *scratch,
+                            struct buffer *out)
 {
-    unsigned class = 0;
-    while (code->dc_bits[class] < signed_bits(difference))
-        class ++;
-    unsigned bits = code->dc_bits[class];
-    sink_byte(&sinks[SINK_HEADER], last | class << DCT_CLASS_SHIFT);
-    sink_bits(&sinks[SINK_DC], dct_low_bits((uint64_t)difference, bits), bits);
-}
-
-static void write_magnitude(struct sink *sinks, unsigned magnitude, unsigned field_bits)
-{
-    unsigned escape = (1U << field_bits) - 1, field = magnitude - DCT_FIELD_BASE;
-    sink_bits(&sinks[SINK_FIELD], field < escape ? field : escape, field_bits);
-    if (field < escape)
-        return;
-    if (magnitude < DCT_TWO_BYTES) {
-        sink_byte(&sinks[SINK_ESCAPE], magnitude);
-    } else {
-        sink_byte(&sinks[SINK_ESCAPE], magnitude >> 8 | DCT_TWO_BYTES);
-        sink_byte(&sinks[SINK_LOW], magnitude);
-    }
-}
-
-static uint64_t block_mask(const int16_t *block)
-{
-    uint64_t mask = 0;
-    for (unsigned k = 1; k < 64; k++)
-        mask |= (uint64_t)(block[k] != 0) << k;
-    return mask;
-}
-
-/* Returns whether the format can hold the block. */
-static bool write_block(struct sink *sinks, const int16_t *block, int16_t dc_before,
-                        const struct dct_code *code)
-{
-    uint64_t mask = block_mask(block), large = 0, negative = 0;
-    unsigned last = mask ? 63 - (unsigned)__builtin_clzll(mask) : 0, count = 0;
-    write_dc(sinks, dc_difference(block, dc_before), last, code);
-    sink_bits(&sinks[SINK_MASK], dct_low_bits(mask >> 1, dct_mask_bits(last)), dct_mask_bits(last));
-    for (; mask; mask &= mask - 1, count++) {
-        int value = block[__builtin_ctzll(mask)];
-        if (value == INT16_MIN)
-            return false;
-        unsigned magnitude = magnitude_of(value);
-        negative |= (uint64_t)(value < 0) << count;
-        large |= (uint64_t)(magnitude > 1) << count;
-        if (magnitude > 1)
-            write_magnitude(sinks, magnitude, code->field_bits);
-    }
-    sink_bits(&sinks[SINK_LARGE], large, count);
-    sink_bits(&sinks[SINK_SIGN], negative, count);
-    return true;
-}
-
-struct status dct_row_write(const int16_t (*blocks)[64], uint32_t count,
-                            const struct dct_code *code, struct buffer *scratch, struct buffer *out)
-{
-    struct sink sinks[SINK_COUNT];
+    struct dct_sink sinks[DCT_STREAMS];
     TRY(sinks_open(count, scratch, sinks));
-    for (uint32_t i = 0; i < count; i++)
-        if (!write_block(sinks, blocks[i], i > 0 ? blocks[i - 1][0] : 0, code))
-            FAIL(STATUS_UNSUPPORTED, "a coefficient is %d", INT16_MIN);
-    for (unsigned i = 0; i < SINK_COUNT; i++) {
+    if (!kernels->write(blocks, count, code, sinks))
+        FAIL(STATUS_UNSUPPORTED, "a coefficient is %d", INT16_MIN);
+    for (unsigned i = 0; i < DCT_STREAMS; i++) {
         size_t length = (size_t)(sinks[i].next - sinks[i].start) + (sinks[i].pending_bits > 0);
         TRY(buffer_append(out, sinks[i].start, length));
     }

@@ -43,12 +43,36 @@ struct dct_order {
     uint8_t zigzag[64]; /* the place in zigzag order of each coefficient */
 };
 
+/* The streams of a row, in their order. */
+enum {
+    DCT_STREAM_HEADER = 0,
+    DCT_STREAM_DC,
+    DCT_STREAM_MASK,
+    DCT_STREAM_LARGE,
+    DCT_STREAM_SIGN,
+    DCT_STREAM_FIELD,
+    DCT_STREAM_ESCAPE,
+    DCT_STREAM_LOW,
+    DCT_STREAMS,
+};
+
+/* A stream that is being written: whole bytes up to `next`, and fewer than 8 bits more. */
+struct dct_sink {
+    uint8_t *start, *next;
+    uint64_t pending;
+    unsigned pending_bits;
+};
+
 struct dct_kernels {
     /* Writes blocks first … first + count − 1 to `out`, 64-byte aligned. False where the row's
      * streams do not end where the row does; no byte beyond the 64 behind it is read then either.
      */
     bool (*read)(const struct dct_row *row, const struct dct_order *order, uint32_t first,
                  uint32_t count, int16_t (*out)[64]);
+    /* Writes blocks, in zigzag order, to the sinks, which have room for the longest and for 64
+     * bytes more. False where the format cannot hold a coefficient. */
+    bool (*write)(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
+                  struct dct_sink *sinks);
 };
 
 extern const struct dct_kernels dct_plain;
@@ -59,16 +83,14 @@ extern const struct dct_kernels dct_avx512;
 /* The fastest for a processor. */
 const struct dct_kernels *dct_kernels_for(enum cpu_level level);
 
-/* --- Writing -------------------------------------------------------------------------------------
- */
-
-/* The widths that make a component of (high, wide) blocks, in zigzag order, smallest. */
+/* The widths with which a component of (high, wide) blocks, in zigzag order, is small: those that
+ * serve a sample of its rows best. */
 struct dct_code dct_code_choose(const int16_t (*blocks)[64], uint32_t wide, uint32_t high);
 
 /* Appends a row of `count` blocks. `scratch` is of the caller, for reuse. Fails with
  * STATUS_UNSUPPORTED for a coefficient of -32768 and STATUS_NO_MEMORY. */
-struct status dct_row_write(const int16_t (*blocks)[64], uint32_t count,
-                            const struct dct_code *code, struct buffer *scratch,
+struct status dct_row_write(const struct dct_kernels *kernels, const int16_t (*blocks)[64],
+                            uint32_t count, const struct dct_code *code, struct buffer *scratch,
                             struct buffer *out);
 
 #endif

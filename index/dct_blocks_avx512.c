@@ -226,6 +226,88 @@ static bool read_row(const struct dct_row *row, const struct dct_order *order, u
     return true;
 }
 
-const struct dct_kernels dct_avx512 = {read_row};
+/* --- Writing -------------------------------------------------------------------------------------
+ */
+
+/* The low bytes of two vectors of 16-bit numbers. */
+static inline __m512i join_bytes(__m512i upper, __m512i lower)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(upper)),
+                              _mm512_cvtepi16_epi8(lower), 1);
+}
+
+static inline uint64_t join_masks(__mmask32 upper, __mmask32 lower)
+{
+    return upper | (uint64_t)lower << 32;
+}
+
+/* `count` fields that stand in the first bytes of a vector. */
+static inline void write_fields(struct dct_sink *sink, __m512i fields, unsigned count,
+                                unsigned field_bits)
+{
+    const uint64_t kept = 0x0101010101010101 * ((1U << field_bits) - 1);
+    _Alignas(64) uint64_t eights[8];
+    _mm512_store_si512(eights, fields);
+    for (unsigned i = 0; count > 0; i++) {
+        unsigned now = count < 8 ? count : 8;
+        dct_sink_bits(sink, _pext_u64(eights[i], kept), now * field_bits);
+        count -= now;
+    }
+}
+
+static bool write_block(struct dct_sink *sinks, const int16_t *block, int16_t dc_before,
+                        const struct dct_code *code)
+{
+    const __m512i one = _mm512_set1_epi16(1);
+    const unsigned field_bits = code->field_bits, escape = (1U << field_bits) - 1;
+    __m512i upper = _mm512_loadu_si512(block), lower = _mm512_loadu_si512(block + 32);
+    uint64_t mask = join_masks(_mm512_test_epi16_mask(upper, upper) & ~1U,
+                               _mm512_test_epi16_mask(lower, lower));
+    uint64_t negative = join_masks(_mm512_movepi16_mask(upper), _mm512_movepi16_mask(lower));
+    upper = _mm512_abs_epi16(upper);
+    lower = _mm512_abs_epi16(lower);
+    uint64_t large =
+        mask & join_masks(_mm512_cmpgt_epu16_mask(upper, one), _mm512_cmpgt_epu16_mask(lower, one));
+    if (mask & join_masks(_mm512_movepi16_mask(upper), _mm512_movepi16_mask(lower)))
+        return false;
+
+    unsigned last = dct_last(mask), mask_bits = dct_mask_bits(last);
+    unsigned count = (unsigned)_mm_popcnt_u64(mask);
+    dct_write_dc(sinks, dct_dc_difference(block, dc_before), last, code);
+    dct_sink_bits_64(&sinks[DCT_STREAM_MASK], _bzhi_u64(mask >> 1, mask_bits), mask_bits);
+    dct_sink_bits_64(&sinks[DCT_STREAM_LARGE], _pext_u64(large, mask), count);
+    dct_sink_bits_64(&sinks[DCT_STREAM_SIGN], _pext_u64(negative, mask), count);
+
+    /* Saturated, so that everything too large for a field is an escape. */
+    __m512i most = _mm512_set1_epi16((short)(escape + DCT_FIELD_BASE));
+    __m512i magnitudes = join_bytes(_mm512_min_epu16(upper, most), _mm512_min_epu16(lower, most));
+    uint64_t escaped =
+        large &
+        _mm512_cmpeq_epi8_mask(magnitudes, _mm512_set1_epi8((char)(escape + DCT_FIELD_BASE)));
+    __m512i fields = _mm512_sub_epi8(magnitudes, _mm512_set1_epi8(DCT_FIELD_BASE));
+    write_fields(&sinks[DCT_STREAM_FIELD], _mm512_maskz_compress_epi8(large, fields),
+                 (unsigned)_mm_popcnt_u64(large), field_bits);
+
+    for (; escaped; escaped &= escaped - 1) {
+        unsigned magnitude = dct_magnitude(block[_tzcnt_u64(escaped)]);
+        bool two_bytes = magnitude >= DCT_TWO_BYTES;
+        dct_sink_byte(&sinks[DCT_STREAM_ESCAPE],
+                      two_bytes ? magnitude >> 8 | DCT_TWO_BYTES : magnitude);
+        if (two_bytes)
+            dct_sink_byte(&sinks[DCT_STREAM_LOW], magnitude);
+    }
+    return true;
+}
+
+static bool write_row(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
+                      struct dct_sink *sinks)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!write_block(sinks, blocks[i], i > 0 ? blocks[i - 1][0] : 0, code))
+            return false;
+    return true;
+}
+
+const struct dct_kernels dct_avx512 = {read_row, write_row};
 
 #endif

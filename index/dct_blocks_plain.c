@@ -82,4 +82,56 @@ static bool read_row(const struct dct_row *row, const struct dct_order *order, u
     return true;
 }
 
-const struct dct_kernels dct_plain = {read_row};
+/* --- Writing -------------------------------------------------------------------------------------
+ */
+
+static void write_large(struct dct_sink *sinks, unsigned magnitude, unsigned field_bits)
+{
+    unsigned escape = (1U << field_bits) - 1, field = magnitude - DCT_FIELD_BASE;
+    dct_sink_bits(&sinks[DCT_STREAM_FIELD], field < escape ? field : escape, field_bits);
+    if (field < escape)
+        return;
+    if (magnitude < DCT_TWO_BYTES) {
+        dct_sink_byte(&sinks[DCT_STREAM_ESCAPE], magnitude);
+    } else {
+        dct_sink_byte(&sinks[DCT_STREAM_ESCAPE], magnitude >> 8 | DCT_TWO_BYTES);
+        dct_sink_byte(&sinks[DCT_STREAM_LOW], magnitude);
+    }
+}
+
+static bool write_block(struct dct_sink *sinks, const int16_t *block, int16_t dc_before,
+                        const struct dct_code *code)
+{
+    uint64_t mask = 0, large = 0, negative = 0;
+    unsigned count = 0;
+    for (unsigned k = 1; k < 64; k++) {
+        if (block[k] == 0)
+            continue;
+        if (block[k] == INT16_MIN)
+            return false;
+        unsigned magnitude = dct_magnitude(block[k]);
+        mask |= (uint64_t)1 << k;
+        large |= (uint64_t)(magnitude > 1) << count;
+        negative |= (uint64_t)(block[k] < 0) << count;
+        if (magnitude > 1)
+            write_large(sinks, magnitude, code->field_bits);
+        count++;
+    }
+    unsigned last = dct_last(mask), mask_bits = dct_mask_bits(last);
+    dct_write_dc(sinks, dct_dc_difference(block, dc_before), last, code);
+    dct_sink_bits_64(&sinks[DCT_STREAM_MASK], dct_low_bits(mask >> 1, mask_bits), mask_bits);
+    dct_sink_bits_64(&sinks[DCT_STREAM_LARGE], large, count);
+    dct_sink_bits_64(&sinks[DCT_STREAM_SIGN], negative, count);
+    return true;
+}
+
+static bool write_row(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
+                      struct dct_sink *sinks)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!write_block(sinks, blocks[i], i > 0 ? blocks[i - 1][0] : 0, code))
+            return false;
+    return true;
+}
+
+const struct dct_kernels dct_plain = {read_row, write_row};

@@ -118,14 +118,15 @@ static struct status append_rows(const struct coefficients *coefficients, struct
                                  struct buffer *lengths, struct buffer *out)
 {
     CLEANUP(buffer_done) struct buffer scratch = {0};
+    const struct dct_kernels *kernels = dct_kernels_for(cpu_level());
     for (unsigned c = 0; c < coefficients->frame.component_count; c++) {
         const struct frame_component *component = &coefficients->frame.components[c];
         const int16_t(*blocks)[64] = (const int16_t(*)[64])coefficients->blocks[c];
         size_t start = out->length;
         for (uint32_t row = 0; row < component->blocks_high; row++) {
             size_t before = out->length;
-            TRY(dct_row_write(blocks + (size_t)row * component->blocks_wide, component->blocks_wide,
-                              &layout->codes[c], &scratch, out));
+            TRY(dct_row_write(kernels, blocks + (size_t)row * component->blocks_wide,
+                              component->blocks_wide, &layout->codes[c], &scratch, out));
             TRY(buffer_append_le32(lengths, (uint32_t)(out->length - before)));
         }
         if (out->length - start > UINT32_MAX)

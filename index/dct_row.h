@@ -158,4 +158,74 @@ static inline int64_t dct_skip_dc(struct dct_streams *streams, const struct dct_
     return dc;
 }
 
+/* --- Writing -------------------------------------------------------------------------------------
+ */
+
+static inline unsigned dct_magnitude(int value)
+{
+    return (unsigned)(value < 0 ? -value : value);
+}
+
+static inline unsigned dct_bit_length(unsigned value)
+{
+    return value ? 32 - (unsigned)__builtin_clz(value) : 0;
+}
+
+/* Bits that hold the value with its sign; 0 for 0. */
+static inline unsigned dct_signed_bits(int value)
+{
+    return value == 0 ? 0 : dct_bit_length(value < 0 ? (unsigned)~value : (unsigned)value) + 1;
+}
+
+/* DC differences are taken modulo 65536. */
+static inline int dct_dc_difference(const int16_t *block, int16_t before)
+{
+    return (int16_t)(uint16_t)(block[0] - before);
+}
+
+/* Appends `count` <= 56 bits, and writes up to 8 bytes beyond them. */
+static inline void dct_sink_bits(struct dct_sink *sink, uint64_t bits, unsigned count)
+{
+    uint64_t pending = sink->pending | bits << sink->pending_bits;
+    unsigned pending_bits = sink->pending_bits + count;
+    store_le64(sink->next, pending);
+    sink->next += pending_bits / 8;
+    sink->pending = pending >> (pending_bits & ~7U);
+    sink->pending_bits = pending_bits & 7;
+}
+
+/* Up to 64 bits. */
+static inline void dct_sink_bits_64(struct dct_sink *sink, uint64_t bits, unsigned count)
+{
+    if (count > 56) {
+        dct_sink_bits(sink, (uint32_t)bits, 32);
+        bits >>= 32;
+        count -= 32;
+    }
+    dct_sink_bits(sink, bits, count);
+}
+
+static inline void dct_sink_byte(struct dct_sink *sink, unsigned byte)
+{
+    *sink->next++ = (uint8_t)byte;
+}
+
+/* The header of a block and its DC. */
+static inline void dct_write_dc(struct dct_sink *sinks, int difference, unsigned last,
+                                const struct dct_code *code)
+{
+    unsigned class = 0, needed = dct_signed_bits(difference);
+    while (code->dc_bits[class] < needed)
+        class ++;
+    unsigned bits = code->dc_bits[class];
+    dct_sink_byte(&sinks[DCT_STREAM_HEADER], last | class << DCT_CLASS_SHIFT);
+    dct_sink_bits(&sinks[DCT_STREAM_DC], dct_low_bits((uint64_t)difference, bits), bits);
+}
+
+/* The place of the last coefficient of a mask. */
+static inline unsigned dct_last(uint64_t mask)
+{
+    return 63 - (unsigned)__builtin_clzll(mask | 1);
+}
+
 #endif
