@@ -2,6 +2,8 @@
 
 #include <zlib.h>
 
+#include "base/memory.h"
+
 enum {
     ZLIB_WINDOW_BITS = 15,
     RAW_WINDOW_BITS = -15, /* negative: neither header nor checksum */
@@ -82,4 +84,73 @@ struct status inflate_zlib(const void *bytes, size_t length, struct buffer *out)
     z_stream stream;
     TRY(stream_make(bytes, length, &stream));
     return inflate_all(&stream, ZLIB_WINDOW_BITS, NULL, out);
+}
+
+/* --- Piece by piece --- */
+
+/* zlib counts in unsigned int. */
+static const size_t max_piece_bytes = 1 << 30;
+
+struct inflater {
+    z_stream stream;
+    bool is_open;
+};
+
+struct status inflater_open(struct inflater **ret_inflater)
+{
+    CLEANUP(inflater_close) struct inflater *inflater = NULL;
+    TRY(memory_alloc(1, sizeof *inflater, &inflater));
+    if (inflateInit2(&inflater->stream, RAW_WINDOW_BITS) != Z_OK)
+        FAIL(STATUS_NO_MEMORY, "cannot allocate memory to unpack compressed data");
+    inflater->is_open = true;
+    *ret_inflater = MOVE(inflater);
+    return OK;
+}
+
+void inflater_close(struct inflater *inflater)
+{
+    if (!inflater)
+        return;
+    if (inflater->is_open)
+        inflateEnd(&inflater->stream);
+    memory_free(inflater);
+}
+
+void inflater_reset(struct inflater *inflater)
+{
+    inflateReset(&inflater->stream);
+}
+
+static unsigned piece(size_t length)
+{
+    return (unsigned)(length < max_piece_bytes ? length : max_piece_bytes);
+}
+
+struct status inflater_run(struct inflater *inflater, struct reader *packed, void *bytes,
+                           size_t capacity, size_t *ret_length, bool *ret_ended)
+{
+    z_stream *stream = &inflater->stream;
+    *ret_length = 0;
+    *ret_ended = false;
+    while (*ret_length < capacity && !*ret_ended) {
+        unsigned in = piece(reader_left(packed)), out = piece(capacity - *ret_length);
+        stream->next_in = (uint8_t *)packed->data + packed->position;
+        stream->avail_in = in;
+        stream->next_out = (uint8_t *)bytes + *ret_length;
+        stream->avail_out = out;
+        int result = inflate(stream, Z_NO_FLUSH);
+        packed->position += in - stream->avail_in;
+        *ret_length += out - stream->avail_out;
+        if (result == Z_BUF_ERROR)
+            return OK; /* more input is needed */
+        if (result != Z_OK && result != Z_STREAM_END)
+            FAIL(STATUS_CORRUPT, "the compressed data are damaged");
+        *ret_ended = result == Z_STREAM_END;
+    }
+    return OK;
+}
+
+uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length)
+{
+    return (uint32_t)crc32_z(crc, bytes, length);
 }

@@ -39,23 +39,29 @@ static struct status line_take(struct text_list *lines, const char *text, size_t
 
 struct status text_list_read(const char *path, struct text_list *ret_lines)
 {
-    static const char mark[] = "\xef\xbb\xbf";
     CLEANUP(buffer_done) struct buffer content = {0};
-    CLEANUP(text_list_done) struct text_list lines = {0};
     TRY(file_read_all(path, ((size_t)1 << 30) - 1, &content));
-    const char *text = (const char *)content.data;
+    return text_list_parse(content.data, content.length, path, ret_lines);
+}
+
+struct status text_list_parse(const void *bytes, size_t length, const char *path,
+                              struct text_list *ret_lines)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    CLEANUP(text_list_done) struct text_list lines = {0};
+    const char *text = bytes;
     size_t at = 0, number = 0;
-    if (content.length >= 3 && memcmp(text, mark, 3) == 0)
+    if (length >= 3 && memcmp(text, mark, 3) == 0)
         at = 3;
-    while (at < content.length) {
-        const char *end = memchr(text + at, '\n', content.length - at);
-        size_t length = end ? (size_t)(end - text) - at : content.length - at;
+    while (at < length) {
+        const char *end = memchr(text + at, '\n', length - at);
+        size_t line_length = end ? (size_t)(end - text) - at : length - at;
         number++;
-        if (memchr(text + at, '\0', length))
+        if (memchr(text + at, '\0', line_length))
             FAIL(STATUS_CORRUPT, "'%s' line %zu holds a zero byte; a list of names was expected",
                  path, number);
-        TRY(line_take(&lines, text + at, length, number));
-        at += length + 1;
+        TRY(line_take(&lines, text + at, line_length, number));
+        at += line_length + 1;
     }
     *ret_lines = lines;
     lines = (struct text_list){0};

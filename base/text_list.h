@@ -25,6 +25,9 @@ struct text_list {
 struct status text_list_read(const char *path, struct text_list *ret_lines);
 /* Adds an entry that has no file. */
 struct status text_list_add(struct text_list *lines, const char *text);
+/* The same from memory; `path` is for messages. */
+struct status text_list_parse(const void *bytes, size_t length, const char *path,
+                              struct text_list *ret_lines);
 void text_list_done(struct text_list *lines);
 CLEANUP_VALUE(text_list_done, struct text_list)
 

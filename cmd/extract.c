@@ -2,11 +2,14 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/memory.h"
+#include "base/path.h"
 #include "base/progress.h"
 #include "base/shell.h"
 #include "cmd/command.h"
 #include "cmd/extract_summary.h"
 #include "prep/extract.h"
+#include "prep/zip.h"
 
 struct extract_arguments {
     const char *devkit;
@@ -39,7 +42,9 @@ static const struct option_usage usage = {
         "Training images go into class folders (DEST/n01440764/…), the inner archives in parallel. "
         "Validation images go into class folders when --devkit says which they belong to, else "
         "flat "
-        "into DEST; test images are always flat.\n\n"
+        "into DEST; test images are always flat. Of Kaggle's zip file "
+        "(imagenet-object-localization-challenge.zip) both parts are extracted, DEST/train and "
+        "DEST/val, the latter sorted by the file's own LOC_val_solution.csv.\n\n"
         "A class folder appears when it is complete. The command can be stopped at any moment and "
         "run "
         "again: it does only what is unfinished, and nothing when all is there. ARCHIVE stays as "
@@ -82,6 +87,34 @@ static struct status print_next_step(const struct extract_result *result, const 
     return OK;
 }
 
+/* Kaggle's zip file has both parts, and the validation images' classes. */
+static struct status extract_zip_parts(const struct extract_options *given, bool is_quiet)
+{
+    static const struct {
+        enum image_set set;
+        const char *folder;
+    } parts[] = {{IMAGE_SET_TRAIN, "train"}, {IMAGE_SET_VAL, "val"}};
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    if (!given->devkit)
+        TRY(devkit_open(given->archive, &devkit));
+    for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
+        CLEANUP(extract_result_done) struct extract_result result = {0};
+        CLEANUP(memory_free) char *dest = NULL;
+        struct extract_options part = *given;
+        TRY(path_join(given->dest, parts[i].folder, &dest));
+        part.dest = dest;
+        part.part = parts[i].set;
+        if (devkit)
+            part.devkit = devkit;
+        TRY(extract(&part, &result));
+        if (is_quiet)
+            continue;
+        print_notes(&result, dest);
+        extract_summary_print(&result, dest);
+    }
+    return OK;
+}
+
 static struct status delete_source(const struct extract_options *extract_options,
                                    const struct extract_result *result, bool is_quiet)
 {
@@ -112,6 +145,8 @@ struct status cmd_extract(int argc, char **argv)
         FAIL(STATUS_USAGE, "--subset goes with --delete-source: extracting takes any archive");
     if (arguments.delete_source)
         TRY(extract_check_removable(extract_options.archive));
+    if (zip_recognise(extract_options.archive))
+        return extract_zip_parts(&extract_options, arguments.quiet);
     TRY(extract(&extract_options, &result));
     if (!arguments.quiet) {
         print_notes(&result, parse.positionals[1]);

@@ -32,7 +32,8 @@ static const struct option_usage usage = {
     .summary = "Makes verified class folders, DEST/train and DEST/val, from the archives in SRC.",
     .details =
         "SRC holds ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar and "
-        "ILSVRC2012_devkit_t12.tar.gz, or the same under other names. The archives stay as they "
+        "ILSVRC2012_devkit_t12.tar.gz, or the same under other names, or Kaggle's "
+        "imagenet-object-localization-challenge.zip. The archives stay as they "
         "are unless --delete-source is given. The command can be stopped at any moment and run "
         "again: it does only what is "
         "unfinished. What the verification finds is listed, and the exit status is 3 then.",

@@ -12,8 +12,10 @@
 #include "prep/archive.h"
 #include "prep/image_name.h"
 #include "prep/kaggle.h"
+#include "prep/kaggle_zip.h"
 #include "prep/meta_mat.h"
 #include "prep/official.h"
+#include "prep/zip.h"
 
 /* The real files have 177 kB and 195 kB. */
 static const size_t max_file_bytes = 64 << 20;
@@ -36,7 +38,9 @@ struct devkit {
 struct devkit_files {
     struct buffer meta, truth;
     char *meta_path, *truth_path; /* for messages; NULL: not found */
-    char *solution_path;          /* Kaggle's, where there is no meta.mat */
+    /* Kaggle's, where there is no meta.mat. */
+    struct buffer solution, mapping;
+    char *solution_path, *mapping_path;
 };
 
 static void devkit_files_done(struct devkit_files *files)
@@ -45,7 +49,10 @@ static void devkit_files_done(struct devkit_files *files)
     buffer_done(&files->truth);
     memory_free(files->meta_path);
     memory_free(files->truth_path);
+    buffer_done(&files->solution);
+    buffer_done(&files->mapping);
     memory_free(files->solution_path);
+    memory_free(files->mapping_path);
 }
 CLEANUP_VALUE(devkit_files_done, struct devkit_files)
 
@@ -150,19 +157,45 @@ static bool is_solution_name(const char *path)
     return dot && strcasecmp(dot, ".csv") == 0;
 }
 
+/* The mapping lies beside the solution; without one the classes have to be the published ones. */
+static struct status read_kaggle_files(const char *solution_path, struct devkit_files *files)
+{
+    CLEANUP(memory_free) char *folder = NULL;
+    CLEANUP(memory_free) char *mapping_path = NULL;
+    TRY(string_copy(solution_path, &files->solution_path));
+    TRY(file_read_all(solution_path, max_file_bytes, &files->solution));
+    TRY(path_folder(solution_path, &folder));
+    TRY(path_join(folder, KAGGLE_MAPPING, &mapping_path));
+    if (!path_exists(mapping_path))
+        return OK;
+    files->mapping_path = MOVE(mapping_path);
+    return file_read_all(files->mapping_path, max_file_bytes, &files->mapping);
+}
+
 static struct status find_solution_in(const char *folder, struct devkit_files *files)
 {
     CLEANUP(memory_free) char *path = NULL;
     TRY(path_join(folder, KAGGLE_SOLUTION, &path));
-    if (path_exists(path))
-        files->solution_path = MOVE(path);
-    return OK;
+    return path_exists(path) ? read_kaggle_files(path, files) : OK;
+}
+
+/* Kaggle's zip file holds its label files itself. */
+static struct status read_kaggle_zip(const char *path, struct devkit_files *files)
+{
+    CLEANUP(kaggle_zip_close) struct kaggle_zip *zip = NULL;
+    TRY(kaggle_zip_open(path, &zip));
+    TRY(kaggle_zip_read_text(zip, KAGGLE_SOLUTION, max_file_bytes, &files->solution,
+                             &files->solution_path));
+    return kaggle_zip_read_text(zip, KAGGLE_MAPPING, max_file_bytes, &files->mapping,
+                                &files->mapping_path);
 }
 
 static struct status find_files(const char *path, struct devkit_files *files)
 {
     if (is_solution_name(path) && path_exists(path)) {
-        TRY(string_copy(path, &files->solution_path));
+        TRY(read_kaggle_files(path, files));
+    } else if (zip_recognise(path)) {
+        TRY(read_kaggle_zip(path, files));
     } else if (path_is_folder(path)) {
         TRY(read_folder(path, max_folder_depth, files));
         if (!files->meta_path)
@@ -292,17 +325,16 @@ static struct status count_labels(struct devkit *devkit)
 
 /* --- Kaggle --- */
 
-/* Without the mapping the classes have to be the published ones. */
-static struct status read_kaggle(struct devkit *devkit, const char *solution_path)
+static struct status parse_kaggle(struct devkit *devkit, const struct devkit_files *files)
 {
-    CLEANUP(memory_free) char *folder = NULL;
-    CLEANUP(memory_free) char *mapping_path = NULL;
-    TRY(path_folder(solution_path, &folder));
-    TRY(path_join(folder, KAGGLE_MAPPING, &mapping_path));
-    TRY(path_exists(mapping_path) ? kaggle_read_mapping(mapping_path, &devkit->classes)
-                                  : class_table_copy(class_table_ilsvrc2012(), &devkit->classes));
-    return kaggle_read_solution(solution_path, devkit->classes, &devkit->val_labels,
-                                &devkit->val_count);
+    const struct kaggle_text mapping = {files->mapping_path, files->mapping.data,
+                                        files->mapping.length};
+    const struct kaggle_text solution = {files->solution_path, files->solution.data,
+                                         files->solution.length};
+    TRY(files->mapping_path ? kaggle_parse_mapping(&mapping, &devkit->classes)
+                            : class_table_copy(class_table_ilsvrc2012(), &devkit->classes));
+    return kaggle_parse_solution(&solution, devkit->classes, &devkit->val_labels,
+                                 &devkit->val_count);
 }
 
 /* --- Interface --- */
@@ -318,7 +350,7 @@ struct status devkit_open(const char *path, struct devkit **ret_devkit)
         TRY(make_classes(devkit, &files));
         TRY(parse_truth(devkit, &files));
     } else {
-        TRY(read_kaggle(devkit, files.solution_path));
+        TRY(parse_kaggle(devkit, &files));
     }
     TRY(count_labels(devkit));
     *ret_devkit = MOVE(devkit);

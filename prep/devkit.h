@@ -19,9 +19,9 @@ struct devkit;
 
 /* Opens a devkit: its archive (.tar or .tar.gz), its folder, any folder around that, or a folder
  * that holds the archive under its published name. Kaggle's LOC_val_solution.csv, with its
- * LOC_synset_mapping.txt beside it, or a folder of the two, is as good. Fails with STATUS_NOT_FOUND
- * when there is no meta.mat, with STATUS_CORRUPT, naming file and line, when something is wrong in
- * it. The ground truth may be missing (devkit_val_count is 0 then). */
+ * LOC_synset_mapping.txt beside it, or a folder or Kaggle's zip file of the two, is as good. Fails
+ * with STATUS_NOT_FOUND when there is no meta.mat, with STATUS_CORRUPT, naming file and line, when
+ * something is wrong in it. The ground truth may be missing (devkit_val_count is 0 then). */
 struct status devkit_open(const char *path, struct devkit **ret_devkit);
 /* The built-in classes, and no ground truth: for names that say their classes themselves, as
  * Hugging Face's do. */

@@ -18,14 +18,13 @@ void extract_result_done(struct extract_result *result)
 
 /* --- One image, one class: shared by all layouts --- */
 
-static struct status write_file(struct archive_reader *reader, struct stage_unit *unit,
-                                const char *name)
+static struct status write_file(const struct extract_input *input, struct stage_unit *unit)
 {
-    TRY(stage_unit_begin(unit, name));
+    TRY(stage_unit_begin(unit, input->name));
     for (;;) {
         const void *bytes;
         size_t length;
-        TRY(archive_reader_data(reader, &bytes, &length));
+        TRY(input->read(input->context, &bytes, &length));
         if (length == 0)
             return stage_unit_end(unit);
         TRY(stage_unit_write(unit, bytes, length));
@@ -33,21 +32,20 @@ static struct status write_file(struct archive_reader *reader, struct stage_unit
 }
 
 /* Reads the published file beside the archive's data. */
-static struct status compare_file(struct archive_reader *reader, const struct stage_unit *unit,
-                                  const struct archive_member *member, const char *name)
+static struct status compare_file(const struct extract_input *input, const struct stage_unit *unit)
 {
     CLEANUP(memory_free) char *path = NULL;
     CLEANUP(fd_close) int fd = -1;
     CLEANUP(buffer_done) struct buffer own = {0};
     uint64_t size_bytes, done_bytes = 0;
-    TRY(path_join(stage_unit_path(unit), name, &path));
+    TRY(path_join(stage_unit_path(unit), input->name, &path));
     TRY(file_open_read(path, &fd));
     TRY(file_size(fd, path, &size_bytes));
-    bool is_same = size_bytes == member->size_bytes;
+    bool is_same = size_bytes == input->size_bytes;
     while (is_same && done_bytes < size_bytes) {
         const void *bytes;
         size_t length;
-        TRY(archive_reader_data(reader, &bytes, &length));
+        TRY(input->read(input->context, &bytes, &length));
         TRY(buffer_resize(&own, length));
         TRY(file_read_at(fd, path, own.data, length, done_bytes));
         is_same = length > 0 && memcmp(own.data, bytes, length) == 0;
@@ -58,26 +56,42 @@ static struct status compare_file(struct archive_reader *reader, const struct st
     return OK;
 }
 
-struct status extract_image(struct extract_job *job, struct archive_reader *reader,
-                            const struct archive_member *member, struct stage_unit *unit,
-                            uint64_t *done_bytes)
+struct status extract_image(struct extract_job *job, const struct extract_input *input,
+                            struct stage_unit *unit)
 {
-    const char *name = path_base(member->name);
     bool keeps = true;
     TRY(stop_check());
     if (job->is_comparing)
-        TRY(compare_file(reader, unit, member, name));
+        TRY(compare_file(input, unit));
     else
-        TRY(stage_unit_keeps(unit, name, member->size_bytes, &keeps));
+        TRY(stage_unit_keeps(unit, input->name, input->size_bytes, &keeps));
     if (!keeps)
-        TRY(write_file(reader, unit, name));
-    uint64_t stored_bytes = 512 + ((member->size_bytes + 511) & ~(uint64_t)511);
-    *done_bytes += stored_bytes;
-    progress_add(job->progress, 1, stored_bytes);
+        TRY(write_file(input, unit));
+    progress_add(job->progress, 1, input->stored_bytes);
     atomic_fetch_add(&job->images, 1);
-    atomic_fetch_add(&job->bytes, member->size_bytes);
+    atomic_fetch_add(&job->bytes, input->size_bytes);
     atomic_fetch_add(&job->kept, keeps);
     return OK;
+}
+
+static struct status read_member(void *context, const void **ret_bytes, size_t *ret_length)
+{
+    return archive_reader_data(context, ret_bytes, ret_length);
+}
+
+struct status extract_member(struct extract_job *job, struct archive_reader *reader,
+                             const struct archive_member *member, struct stage_unit *unit,
+                             uint64_t *done_bytes)
+{
+    const struct extract_input input = {
+        .name = path_base(member->name),
+        .size_bytes = member->size_bytes,
+        .stored_bytes = 512 + ((member->size_bytes + 511) & ~(uint64_t)511),
+        .read = read_member,
+        .context = reader,
+    };
+    *done_bytes += input.stored_bytes;
+    return extract_image(job, &input, unit);
 }
 
 void extract_warnings(struct extract_job *job, const struct archive_reader *reader)
@@ -143,7 +157,7 @@ static struct status flat_read(struct flat_job *flat, struct archive_reader *rea
             continue;
         }
         TRY(flat_unit(flat, name, &unit));
-        TRY(extract_image(flat->job, reader, &member, unit, &done_bytes));
+        TRY(extract_member(flat->job, reader, &member, unit, &done_bytes));
     }
 }
 
@@ -188,7 +202,7 @@ static struct status check_class_folder(const struct extract_job *job, const cha
                  "'%s' has %s images (%s/%s, …), which those of %s would be mixed with: choose "
                  "another folder",
                  job->options->dest, is_train ? "training" : "validation", class_name,
-                 list.entries[i].name, job->file->path);
+                 list.entries[i].name, job->options->archive);
     }
     return OK;
 }
@@ -217,7 +231,7 @@ static struct status check_dest(const struct extract_job *job)
                 STATUS_FAILED,
                 "'%s' has class folders already (%s, …); images of %s would lie flat between them: "
                 "choose another folder%s",
-                dest, entry->name, job->file->path,
+                dest, entry->name, job->options->archive,
                 job->layout == LAYOUT_VAL ? ", or give --devkit" : "");
         if (!job->is_flat && !is_known && entry->is_folder && is_wnid(entry->name))
             TRY(check_class_folder(job, entry->name, &is_known));
@@ -266,7 +280,11 @@ static struct status fail_class_folders(const char *path, const char *dest)
 
 static struct status extract_by_layout(struct extract_job *job)
 {
-    const char *path = job->file->path;
+    const char *path = job->options->archive;
+    if (job->zip) {
+        TRY(check_dest(job));
+        return extract_zip(job);
+    }
     switch (job->layout) {
     case LAYOUT_TRAIN:
         TRY(check_dest(job));
@@ -312,10 +330,30 @@ static void extract_job_done(struct extract_job *job)
     progress_close(job->progress);
     stage_close(job->stage);
     archive_file_close(job->file);
+    kaggle_zip_close(job->zip);
     memory_free(job->other_count_example);
     pthread_mutex_destroy(&job->mutex);
 }
 CLEANUP_VALUE(extract_job_done, struct extract_job)
+
+static struct status open_archive(struct extract_job *job)
+{
+    const char *path = job->options->archive;
+    if (zip_recognise(path)) {
+        job->layout = job->options->part == IMAGE_SET_VAL ? LAYOUT_VAL : LAYOUT_TRAIN;
+        return kaggle_zip_open(path, &job->zip);
+    }
+    TRY(archive_file_open(path, &job->file));
+    if (!job->file->is_seekable)
+        FAIL(STATUS_UNSUPPORTED,
+             "%s is a pipe; its kind cannot be found out before it is read: save it "
+             "as a file",
+             path);
+    TRY(archive_layout_find(job->file, &job->layout));
+    job->is_flat =
+        job->layout == LAYOUT_TEST || (job->layout == LAYOUT_VAL && !job->options->devkit);
+    return OK;
+}
 
 struct status extract_run(const struct extract_options *options, bool is_comparing,
                           struct extract_result *ret_result)
@@ -324,15 +362,7 @@ struct status extract_run(const struct extract_options *options, bool is_compari
     struct extract_job job = {.options = options,
                               .is_comparing = is_comparing,
                               .mutex = PTHREAD_MUTEX_INITIALIZER};
-    TRY(archive_file_open(options->archive, &job.file));
-    if (job.file->is_seekable)
-        TRY(archive_layout_find(job.file, &job.layout));
-    else
-        FAIL(STATUS_UNSUPPORTED,
-             "%s is a pipe; its kind cannot be found out before it is read: save it "
-             "as a file",
-             options->archive);
-    job.is_flat = job.layout == LAYOUT_TEST || (job.layout == LAYOUT_VAL && !options->devkit);
+    TRY(open_archive(&job));
     TRY(stage_open(options->dest, &job.stage));
     TRY(progress_open(is_comparing ? "compare" : "extract", "images", 0, 0, &job.progress));
 

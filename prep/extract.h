@@ -1,9 +1,9 @@
 #ifndef HEADRACE_PREP_EXTRACT_H
 #define HEADRACE_PREP_EXTRACT_H
 
-/* Unpacking the published archives: training into class folders, validation into class folders or
- * flat, test flat. How nothing is left half-done stands in stage.h; a second run does only what is
- * unfinished. */
+/* Unpacking the published archives, and Kaggle's zip file: training into class folders, validation
+ * into class folders or flat, test flat. How nothing is left half-done stands in stage.h; a second
+ * run does only what is unfinished. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "prep/archive_listing.h"
 #include "prep/devkit.h"
+#include "prep/image_name.h"
 
 struct extract_options {
     const char *archive;
@@ -19,6 +20,8 @@ struct extract_options {
     const struct devkit *devkit; /* or NULL: validation images stay flat */
     unsigned threads;
     bool is_subset; /* fewer classes and images than published do not stop extract_delete_source */
+    enum image_set part; /* of Kaggle's zip file: IMAGE_SET_TRAIN, or IMAGE_SET_VAL with a devkit
+                            (the file itself is as good as one) */
 };
 
 struct extract_result {

@@ -14,6 +14,11 @@ struct status extract_check_removable(const char *archive)
     if (!S_ISREG(info.st_mode))
         FAIL(STATUS_USAGE, "--delete-source: '%s' is %s and not the archive itself; name that",
              archive, S_ISLNK(info.st_mode) ? "a link" : "no regular file");
+    if (zip_recognise(archive))
+        FAIL(STATUS_USAGE,
+             "--delete-source: '%s' holds more than is extracted from it (test images, "
+             "annotations); remove it yourself if you do not need them",
+             archive);
     return OK;
 }
 

@@ -14,7 +14,7 @@ struct train_job {
     const struct train_inner *inner;
 };
 
-static void note_count(struct extract_job *job, const char *class_name, uint64_t images)
+void extract_note_count(struct extract_job *job, const char *class_name, uint64_t images)
 {
     const struct class_table *table =
         job->options->devkit ? devkit_classes(job->options->devkit) : class_table_ilsvrc2012();
@@ -51,7 +51,7 @@ static struct status extract_members(struct extract_job *job, struct archive_rea
             atomic_fetch_add(&job->ignored, 1);
             continue;
         }
-        TRY(extract_image(job, reader, &member, unit, ret_done_bytes));
+        TRY(extract_member(job, reader, &member, unit, ret_done_bytes));
         ++*ret_images;
     }
 }
@@ -67,7 +67,7 @@ static struct status extract_class(struct extract_job *job, struct archive_reade
     if (done_bytes < inner->size_bytes)
         progress_add(job->progress, 0, inner->size_bytes - done_bytes);
     extract_warnings(job, reader);
-    note_count(job, class_name, images);
+    extract_note_count(job, class_name, images);
     atomic_fetch_add(&job->extra, stage_unit_extra(unit));
     return stage_unit_finish(MOVE(unit));
 }

@@ -37,12 +37,13 @@ static void add_counts(struct class_entry *entries, size_t count)
     }
 }
 
-struct status kaggle_read_mapping(const char *path, struct class_table **ret_classes)
+struct status kaggle_parse_mapping(const struct kaggle_text *text, struct class_table **ret_classes)
 {
+    const char *path = text->path;
     CLEANUP(text_list_done) struct text_list lines = {0};
     CLEANUP(memory_free) struct class_entry *entries = NULL;
     CLEANUP(arena_done) struct arena wnids = {0};
-    TRY(text_list_read(path, &lines));
+    TRY(text_list_parse(text->bytes, text->length, path, &lines));
     if (lines.count == 0)
         FAIL(STATUS_CORRUPT, "%s is empty", path);
     TRY(memory_alloc(lines.count, sizeof *entries, &entries));
@@ -78,12 +79,14 @@ static struct status parse_image(const struct text_line *line, const char *path,
     return OK;
 }
 
-struct status kaggle_read_solution(const char *path, const struct class_table *classes,
-                                   uint32_t **ret_labels, size_t *ret_count)
+struct status kaggle_parse_solution(const struct kaggle_text *text,
+                                    const struct class_table *classes, uint32_t **ret_labels,
+                                    size_t *ret_count)
 {
+    const char *path = text->path;
     CLEANUP(text_list_done) struct text_list lines = {0};
     CLEANUP(memory_free) uint32_t *labels = NULL;
-    TRY(text_list_read(path, &lines));
+    TRY(text_list_parse(text->bytes, text->length, path, &lines));
     size_t first = lines.count &&
                    strncmp(lines.items[0].text, solution_header, sizeof solution_header - 1) == 0;
     size_t count = lines.count - first;

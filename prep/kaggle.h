@@ -14,12 +14,21 @@
 #define KAGGLE_SOLUTION "LOC_val_solution.csv"
 #define KAGGLE_MAPPING "LOC_synset_mapping.txt"
 
+/* A label file's text; `path` is for messages. */
+struct kaggle_text {
+    const char *path;
+    const void *bytes;
+    size_t length;
+};
+
 /* The classes; counts come from the built-in table where it has all of them. Fails with
  * STATUS_CORRUPT, naming file and line. */
-struct status kaggle_read_mapping(const char *path, struct class_table **ret_classes);
+struct status kaggle_parse_mapping(const struct kaggle_text *text,
+                                   struct class_table **ret_classes);
 /* The validation images' labels by number, of image 1 first, on the heap. The numbers have to be 1,
  * 2, 3, … without gaps. Fails with STATUS_CORRUPT, naming file and line. */
-struct status kaggle_read_solution(const char *path, const struct class_table *classes,
-                                   uint32_t **ret_labels, size_t *ret_count);
+struct status kaggle_parse_solution(const struct kaggle_text *text,
+                                    const struct class_table *classes, uint32_t **ret_labels,
+                                    size_t *ret_count);
 
 #endif

@@ -98,6 +98,32 @@ static enum archive_layout layout_of_file(const char *path)
     return layout;
 }
 
+/* Kaggle's zip file has all three. */
+static struct status take_zip(const char *path, struct prep_inputs *inputs)
+{
+    CLEANUP(kaggle_zip_close) struct kaggle_zip *zip = NULL;
+    TRY(kaggle_zip_open(path, &zip));
+    if (!inputs->train && zip->train.count)
+        TRY(string_copy(path, &inputs->train));
+    if (!inputs->val && zip->val.count)
+        TRY(string_copy(path, &inputs->val));
+    if (!inputs->devkit)
+        TRY(string_copy(path, &inputs->devkit));
+    return OK;
+}
+
+static struct status find_zip(const char *src, const struct folder_list *list,
+                              struct prep_inputs *inputs)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        CLEANUP(memory_free) char *path = NULL;
+        TRY(path_join(src, list->entries[i].name, &path));
+        if (zip_recognise(path))
+            return take_zip(path, inputs);
+    }
+    return OK;
+}
+
 static struct status find_by_content(const char *src, struct prep_inputs *inputs)
 {
     CLEANUP(folder_list_done) struct folder_list list = {0};
@@ -117,6 +143,8 @@ static struct status find_by_content(const char *src, struct prep_inputs *inputs
                  *slot, path, archive_layout_name(layout));
         *slot = MOVE(path);
     }
+    if (!inputs->train || !inputs->val || !inputs->devkit)
+        TRY(find_zip(src, &list, inputs));
     return OK;
 }
 
@@ -249,6 +277,8 @@ static struct status find_inputs(const char *src, const struct prep_parts *parts
 {
     if (!path_exists(src))
         FAIL(STATUS_NOT_FOUND, "%s does not exist; prep looks for the archives in a folder", src);
+    if (zip_recognise(src))
+        return take_zip(src, inputs);
     if (!path_is_folder(src))
         FAIL(STATUS_USAGE,
              "%s is not a folder; prep looks for the archives in a folder, headrace "
@@ -274,6 +304,8 @@ static struct status check_archive(const char *path, enum archive_layout expecte
     enum archive_layout layout;
     if (!path)
         return OK;
+    if (zip_recognise(path)) /* find_zip looked into it */
+        return is_to_be_removed ? extract_check_removable(path) : OK;
     TRY(archive_file_open(path, &file));
     TRY(archive_layout_find(file, &layout));
     if (layout != expected)
@@ -302,7 +334,7 @@ static struct status check_space(const struct stage *stage, const struct prep_in
 }
 
 static struct status extract_part(const struct prep_options *options, const char *archive,
-                                  const char *part, const struct devkit *devkit,
+                                  const char *part, enum image_set set, const struct devkit *devkit,
                                   struct extract_result *result)
 {
     if (!archive) {
@@ -313,7 +345,8 @@ static struct status extract_part(const struct prep_options *options, const char
     return extract(&(struct extract_options){.archive = archive,
                                              .dest = part,
                                              .devkit = devkit,
-                                             .threads = options->threads},
+                                             .threads = options->threads,
+                                             .part = set},
                    result);
 }
 
@@ -333,8 +366,8 @@ struct status prep(const struct prep_options *options, struct prep_result *ret_r
     TRY(check_archive(inputs.val, LAYOUT_VAL, options->delete_source));
     TRY(stage_open(options->dest, &stage));
     TRY(check_space(stage, &inputs, &parts));
-    TRY(extract_part(options, inputs.train, parts.train, devkit, &result.train));
-    TRY(extract_part(options, inputs.val, parts.val, devkit, &result.val));
+    TRY(extract_part(options, inputs.train, parts.train, IMAGE_SET_TRAIN, devkit, &result.train));
+    TRY(extract_part(options, inputs.val, parts.val, IMAGE_SET_VAL, devkit, &result.val));
     TRY(verify(&(struct verify_options){.path = options->dest,
                                         .devkit = devkit,
                                         .is_subset = options->is_subset,

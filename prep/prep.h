@@ -26,10 +26,11 @@ void prep_result_done(struct prep_result *result);
 CLEANUP_VALUE(prep_result_done, struct prep_result)
 
 /* Finds the two archives and the devkit in `src`, by their published names or else by what they
- * hold (the devkit packed or unpacked), extracts and verifies. Where something is missing it fails
- * with STATUS_NOT_FOUND before anything is written, and says what the files are called, how large
- * they are and where they come from; only an archive whose part of `dest` is there already may be
- * missing. Findings of the verification are in the report, not a failure. */
+ * hold (the devkit packed or unpacked), or Kaggle's zip file, which `src` may also be itself;
+ * extracts and verifies. Where something is missing it fails with STATUS_NOT_FOUND before anything
+ * is written, and says what the files are called, how large they are and where they come from; only
+ * an archive whose part of `dest` is there already may be missing. Findings of the verification are
+ * in the report, not a failure. */
 struct status prep(const struct prep_options *options, struct prep_result *ret_result);
 /* Removes the two archives (extract.h), unless there were findings. */
 struct status prep_delete_sources(const struct prep_options *options,

@@ -61,7 +61,9 @@ static const struct {
     size_t offset, length;
     const char *description;
 } magics[] = {
-    {"PK\3\4", 0, 4, "a zip file: unpack it with unzip first"},
+    {"PK\3\4", 0, 4,
+     "a zip file; Kaggle's of ILSVRC2012 is taken by headrace prep and extract, others "
+     "need to be unpacked with unzip first"},
     {"PK\5\6", 0, 4, "an empty zip file"},
     {"\x89HDF\r\n\x1a\n", 0, 8, "an HDF5 file"},
     {"\x89HDF\r\n\x1a\n", 512, 8, "a MATLAB 7.3 (HDF5) file"},

@@ -26,7 +26,9 @@ static struct status extract_with(const char *archive, const char *dest, const c
     if (devkit_path)
         TRY(devkit_open(devkit_path, &devkit));
     extract_result_done(&result);
-    return extract(&(struct extract_options){archive, dest, devkit, 2, false}, &result);
+    return extract(
+        &(struct extract_options){.archive = archive, .dest = dest, .devkit = devkit, .threads = 2},
+        &result);
 }
 
 /* Extracts and removes the archive. */
@@ -37,7 +39,11 @@ static struct status extract_and_remove(const char *archive, const char *dest, c
     if (devkit)
         TRY(devkit_open(devkit, &opened));
     TRY(extract_with(archive, dest, devkit));
-    return extract_delete_source(&(struct extract_options){archive, dest, opened, 2, is_subset},
+    return extract_delete_source(&(struct extract_options){.archive = archive,
+                                                           .dest = dest,
+                                                           .devkit = opened,
+                                                           .threads = 2,
+                                                           .is_subset = is_subset},
                                  &result);
 }
 

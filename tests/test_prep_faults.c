@@ -7,11 +7,14 @@
 #include "base/disk.h"
 #include "base/progress.h"
 #include "base/random.h"
+#include "prep/kaggle.h"
+#include "prep/kaggle_zip.h"
 #include "prep/organize.h"
 #include "prep/prep.h"
 #include "prep/repair.h"
 #include "tests/support/devkit.h"
 #include "tests/support/imagenet.h"
+#include "tests/support/zip.h"
 
 /* Each command that prepares images is killed, or its disk fails, at 50 places spread over its run;
  * run again it ends in the same files, and nothing under a final name was ever half-written. */
@@ -99,6 +102,50 @@ static void prep_check(void)
     check_images(test_path("dest/train"), 10, true);
     check_images(test_path("dest/val"), VAL_COUNT, true);
     check_val_places(test_path("dest/val"));
+}
+
+/* --- prep of Kaggle's zip file, with the same images --- */
+
+static void add_zip_image(struct zip_writer *zip, const char *folder, const char *name)
+{
+    char path[128], bytes[80];
+    snprintf(path, sizeof path, KAGGLE_IMAGES "/%s/%s", folder, name);
+    int length = snprintf(bytes, sizeof bytes, "\xff\xd8\xff%s\xff\xd9", name);
+    assert_ok(zip_add(zip, path, ZIP_DEFLATED, 0, bytes, (size_t)length));
+}
+
+static void zip_write(void)
+{
+    CLEANUP(zip_writer_done) struct zip_writer zip = {0};
+    CLEANUP(buffer_done) struct buffer mapping = {0}, solution = {0};
+    char name[64], folder[32];
+    for (size_t i = 0; i < ARRAY_LENGTH(classes); i++) {
+        assert_ok(buffer_append_text(&mapping, "%s words\n", classes[i]));
+        snprintf(folder, sizeof folder, "train/%s", classes[i]);
+        for (size_t k = 1; k <= i + 1; k++) {
+            snprintf(name, sizeof name, "%s_%zu.JPEG", classes[i], k);
+            add_zip_image(&zip, folder, name);
+        }
+    }
+    for (size_t i = 0; i < VAL_COUNT; i++) {
+        snprintf(name, sizeof name, "ILSVRC2012_val_%08d.JPEG", val_numbers[i]);
+        add_zip_image(&zip, "val", name);
+        assert_ok(buffer_append_text(&solution, "ILSVRC2012_val_%08d,%s 1 2 3 4\n", val_numbers[i],
+                                     val_classes[i]));
+    }
+    assert_ok(zip_add(&zip, KAGGLE_MAPPING, ZIP_STORED, 0, mapping.data, mapping.length));
+    assert_ok(zip_add(&zip, KAGGLE_SOLUTION, ZIP_STORED, 0, solution.data, solution.length));
+    assert_ok(zip_end(&zip, false, ""));
+    assert_ok(file_write_plain(test_path("kaggle.zip"), zip.bytes.data, zip.bytes.length));
+}
+
+static struct status zip_run(void)
+{
+    CLEANUP(prep_result_done) struct prep_result result = {0};
+    return prep(&(struct prep_options){.src = test_path("kaggle.zip"),
+                                       .dest = test_path("dest"),
+                                       .threads = 2},
+                &result);
 }
 
 /* --- prep --delete-source --- */
@@ -255,6 +302,13 @@ static void test_prep(void **state)
     run_all_faults(&(struct scenario){prep_prepare, prep_run, prep_check, false});
 }
 
+static void test_prep_zip(void **state)
+{
+    (void)state;
+    zip_write();
+    run_all_faults(&(struct scenario){prep_prepare, zip_run, prep_check, false});
+}
+
 static void test_delete_source(void **state)
 {
     (void)state;
@@ -279,9 +333,8 @@ int main(void)
     progress_set_quiet(1);
     test_folder_in_memory();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prep),
-        cmocka_unit_test(test_delete_source),
-        cmocka_unit_test(test_organize),
+        cmocka_unit_test(test_prep),          cmocka_unit_test(test_prep_zip),
+        cmocka_unit_test(test_delete_source), cmocka_unit_test(test_organize),
         cmocka_unit_test(test_repair),
     };
     test_devkit_write(test_path("src"), synsets, ARRAY_LENGTH(synsets), truth);

@@ -167,7 +167,7 @@ headrace verify "$work/train-00000-of-00294.parquet"
 expect_error 1 'a Parquet file, as Hugging Face hands data sets out: .*headrace organize'
 printf 'PK\003\004 rest' >"$work/imagenet-object-localization-challenge.zip"
 headrace extract "$work/imagenet-object-localization-challenge.zip" "$work/x"
-expect_error 1 'a zip file: unpack it with unzip first'
+expect_error 1 'a zip file whose end is missing: it is cut short at its 9 bytes'
 mkdir -p "$work/snapshot/data"
 mv "$work/train-00000-of-00294.parquet" "$work/snapshot/data"
 headrace prep "$work/snapshot" "$work/x"
