@@ -52,6 +52,18 @@ static void shards_print(const struct index *index)
         printf("              … and %zu more\n", count - most);
 }
 
+static void encodings_print(const struct index_summary *s)
+{
+    const char *separator = "encodings     ";
+    for (unsigned i = 0; i < ENCODINGS; i++) {
+        if (s->encodings[i] == 0)
+            continue;
+        printf("%s%" PRIu64 " %s", separator, s->encodings[i], record_encoding_name((uint8_t)i));
+        separator = ", ";
+    }
+    printf("%s", s->records ? "\n" : "");
+}
+
 static void info_print(const struct index *index, const struct index_summary *s)
 {
     char all[16], least[16], mean[16], most[16];
@@ -70,6 +82,7 @@ static void info_print(const struct index *index, const struct index_summary *s)
                s->most_height, (double)s->pixels / (double)sized / 1e6);
     if (s->size_unknown > 0)
         printf("sizes         not known of %" PRIu64 " images\n", s->size_unknown);
+    encodings_print(s);
     printf("CRCs          known of %" PRIu64 " images\n", s->records - s->crc_unknown);
     shards_print(index);
     printf("provenance    %s\n", index_provenance(index));
@@ -93,7 +106,7 @@ static struct status info_print_json(const struct index *index, const struct ind
                                      bool with_classes)
 {
     CLEANUP(json_free) struct json *object = json_object_new();
-    struct json *shards = json_array_new(), *provenance = NULL;
+    struct json *shards = json_array_new(), *encodings = json_object_new(), *provenance = NULL;
     char hash[20];
     json_set_integer(object, "version", 1);
     json_set_string(object, "index", index_path(index));
@@ -107,6 +120,9 @@ static struct status info_print_json(const struct index *index, const struct ind
     json_set_string(object, "class_hash", hash);
     json_set_integer(object, "crc_unknown", (int64_t)s->crc_unknown);
     json_set_integer(object, "size_unknown", (int64_t)s->size_unknown);
+    for (unsigned i = 0; i < ENCODINGS; i++)
+        json_set_integer(encodings, record_encoding_name((uint8_t)i), (int64_t)s->encodings[i]);
+    json_set(object, "encodings", encodings);
     for (size_t i = 0; i < index_shard_count(index); i++) {
         const struct source_shard *entry = index_shard(index, i);
         struct json *shard = json_object_new();

@@ -14,15 +14,15 @@
 #include "index/pack.h"
 #include "index/summary.h"
 
-static const char *const encoding_names[] = {"jpeg", NULL};
+static const char *const encoding_names[] = {"jpeg", "dct", NULL};
 static const char *const on_error_names[] = {"fail", "skip", "keep", NULL};
 
 struct pack_arguments {
     const char *out, *devkit, *prefix;
     int encoding, on_error;
-    bool in_place, crc, decode, dry_run, force, json, quiet;
+    bool in_place, crc, decode, lossy, dry_run, force, json, quiet;
     uint64_t shard_size;
-    int64_t jobs;
+    int64_t jobs, max_side, quality;
 };
 
 #define FIELD(name) offsetof(struct pack_arguments, name)
@@ -30,7 +30,16 @@ static const struct option pack_options[] = {
     {"out", 'o', OPT_STRING, FIELD(out), .value = "NAME.idx|DIR/", .required = true,
      .help = "the index to write; a folder: train.idx and val.idx in it"},
     {"encoding", 0, OPT_ENUM, FIELD(encoding), .names = encoding_names,
-     .help = "how records are stored: jpeg keeps the files' own bytes (default %d)"},
+     .help =
+         "how records are stored: jpeg keeps the files' own bytes; dct keeps their coefficients, "
+         "which load several times faster and give the same files back (default %d)"},
+    {"lossy", 0, OPT_FLAG, FIELD(lossy),
+     .help = "allow --max-side and --quality, which change the images"},
+    {"max-side", 0, OPT_INT, FIELD(max_side), .min = 16, .max = 65500, .value = "PIXELS",
+     .help = "shrink images whose longer side has more pixels"},
+    {"quality", 0, OPT_INT, FIELD(quality), .min = 1, .max = 100, .value = "Q",
+     .help = "encode all images anew as JPEG of this quality (without it: only those that are "
+             "shrunk, with quality 90)"},
     {"in-place", 0, OPT_FLAG, FIELD(in_place),
      .help = "copy nothing: the index points into the archive or folder, whose headers alone are "
              "read"},
@@ -86,10 +95,10 @@ static void plan_note(const struct source *source, const char *path,
         log_note("%s: %" PRIu64 " images (%s) stay where they are; the index takes about %s", path,
                  prediction->images, from, index);
     else
-        log_note("%s: %" PRIu64 " images (%s) make %" PRIu64
+        log_note("%s: %" PRIu64 " images (%s) make %s%" PRIu64
                  " shard%s of %s in all; the index takes about %s",
-                 path, prediction->images, from, prediction->shards,
-                 prediction->shards == 1 ? "" : "s", shards, index);
+                 path, prediction->images, from, prediction->is_estimate ? "about " : "",
+                 prediction->shards, prediction->shards == 1 ? "" : "s", shards, index);
 }
 
 /* Labels count the classes that are there: with one less or more than a model knows, all that
@@ -126,6 +135,44 @@ static void problems_warn(const struct pack_report *report, enum pack_on_error o
         log_warning("… and %zu more", report->problem_count - most);
     if (report->png_count > 0)
         log_note("%" PRIu64 " of the images are PNG files", report->png_count);
+    if (report->shrunk > 0)
+        log_note("%" PRIu64 " images were shrunk", report->shrunk);
+}
+
+/* Says which images are not `dct` and why. */
+static struct status refusals_note(const struct pack_report *report)
+{
+    CLEANUP(buffer_done) struct buffer reasons = {0};
+    const char *text;
+    uint64_t refused = 0;
+    for (unsigned reason = 0; reason < JPEG_REFUSALS; reason++) {
+        if (report->refusals[reason] == 0)
+            continue;
+        TRY(buffer_append_text(&reasons, "%s%" PRIu64 " %s", refused ? ", " : "",
+                               report->refusals[reason], jpeg_refusal_name(reason)));
+        refused += report->refusals[reason];
+    }
+    TRY(buffer_text(&reasons, &text));
+    if (refused > 0)
+        log_note("%" PRIu64 " of %" PRIu64 " images are kept as jpeg: %s", refused, report->images,
+                 text);
+    return OK;
+}
+
+static void report_add_encodings(struct json *object, const struct pack_report *report)
+{
+    struct json *encodings = json_object_new(), *refusals = json_object_new();
+    for (unsigned i = 0; i < ENCODINGS; i++)
+        json_set_integer(encodings, record_encoding_name((uint8_t)i),
+                         (int64_t)report->encodings[i]);
+    for (unsigned reason = 0; reason < JPEG_REFUSALS; reason++) {
+        if (report->refusals[reason] > 0)
+            json_set_integer(refusals, jpeg_refusal_name(reason),
+                             (int64_t)report->refusals[reason]);
+    }
+    json_set(object, "encodings", encodings);
+    json_set(object, "kept_as_jpeg", refusals);
+    json_set_integer(object, "shrunk", (int64_t)report->shrunk);
 }
 
 static struct status report_print_json(const char *path, const struct source *source,
@@ -144,6 +191,7 @@ static struct status report_print_json(const char *path, const struct source *so
     json_set_integer(object, "shard_bytes", (int64_t)report->written_bytes);
     json_set_integer(object, "ignored", (int64_t)source->ignored);
     json_set_integer(object, "png", (int64_t)report->png_count);
+    report_add_encodings(object, report);
     json_set_string(object, "on_error", on_error_names[arguments->on_error]);
     for (size_t i = 0; i < report->problem_count; i++) {
         struct json *problem = json_object_new();
@@ -161,6 +209,7 @@ static struct status report_print(const char *path, const struct source *source,
 {
     char bytes[16];
     problems_warn(report, (enum pack_on_error)arguments->on_error);
+    TRY(refusals_note(report));
     if (arguments->json)
         return report_print_json(path, source, report, true, arguments);
     printf("%s: %" PRIu64 " images in %zu classes, %s%s\n", path, report->images,
@@ -196,6 +245,7 @@ static struct status existing_report(const char *path, struct pack_report *repor
     TRY(index_summarise(index, &summary));
     report->images = summary.records;
     report->image_bytes = summary.record_bytes;
+    memcpy(report->encodings, summary.encodings, sizeof report->encodings);
     for (size_t i = 0; i < index_shard_count(index); i++) {
         const struct source_shard *shard = index_shard(index, i);
         report->shards += shard->kind == SHARD_PACKED;
@@ -229,7 +279,8 @@ static struct status pack_one(const struct source *source, const char *path,
 {
     CLEANUP(pack_report_done) struct pack_report report = {0};
     struct pack_prediction prediction;
-    const struct pack_options options = {
+    struct pack_options options = {
+        .encoding = (enum record_encoding)arguments->encoding,
         .in_place = arguments->in_place,
         .crc = arguments->crc,
         .decode = arguments->decode,
@@ -237,11 +288,14 @@ static struct status pack_one(const struct source *source, const char *path,
         .on_error = (enum pack_on_error)arguments->on_error,
         .shard_bytes = arguments->shard_size,
         .threads = command_threads(arguments->jobs),
+        .max_side = (uint32_t)arguments->max_side,
+        .quality = (uint32_t)arguments->quality,
+        .prediction = &prediction,
     };
     bool is_done = false;
     if (!arguments->force)
         TRY(output_check(source, path, &options, &is_done));
-    pack_predict(source, &options, &prediction);
+    TRY(pack_predict(source, &options, &prediction));
     if (!is_done)
         plan_note(source, path, &prediction);
     classes_note(source);
@@ -267,6 +321,40 @@ static struct status pack_pair(const struct source_request *request,
     return pack_one(val, val_path, arguments);
 }
 
+static struct status in_place_check(const struct option_parse *parse,
+                                    struct pack_arguments *arguments, bool is_lossy)
+{
+    if (!arguments->crc && !arguments->decode && option_given(parse, pack_options, "on-error"))
+        FAIL(STATUS_USAGE, "--on-error with --in-place goes with --crc or --decode: no image is "
+                           "read without them");
+    if (option_given(parse, pack_options, "shard-size"))
+        FAIL(STATUS_USAGE, "--shard-size is for shards that are written; --in-place writes none");
+    if (is_lossy || arguments->lossy)
+        FAIL(STATUS_USAGE, "--in-place copies nothing, so --lossy cannot go with it");
+    if (!option_given(parse, pack_options, "encoding"))
+        arguments->encoding = ENCODING_JPEG;
+    if (arguments->encoding != ENCODING_JPEG)
+        FAIL(STATUS_USAGE, "--in-place leaves images as they are, so --encoding can only be jpeg");
+    return OK;
+}
+
+static struct status arguments_check(const struct option_parse *parse,
+                                     struct pack_arguments *arguments)
+{
+    bool is_lossy = arguments->max_side > 0 || arguments->quality > 0;
+    if (arguments->in_place)
+        return in_place_check(parse, arguments, is_lossy);
+    if (arguments->crc)
+        FAIL(STATUS_USAGE, "--crc goes with --in-place: packed records always have their CRCs");
+    if (is_lossy && !arguments->lossy)
+        FAIL(STATUS_USAGE, "--max-side and --quality change the images; add --lossy to allow that");
+    if (arguments->lossy && !is_lossy)
+        FAIL(STATUS_USAGE,
+             "--lossy says that images may change; add --max-side or --quality to say "
+             "how");
+    return OK;
+}
+
 struct status cmd_pack(int argc, char **argv)
 {
     CLEANUP(source_free) struct source *source = NULL;
@@ -277,14 +365,7 @@ struct status cmd_pack(int argc, char **argv)
     if (parse.help)
         return OK;
     progress_set_quiet(arguments.quiet);
-    if (arguments.crc && !arguments.in_place)
-        FAIL(STATUS_USAGE, "--crc goes with --in-place: packed records always have their CRCs");
-    if (arguments.in_place && !arguments.crc && !arguments.decode &&
-        option_given(&parse, pack_options, "on-error"))
-        FAIL(STATUS_USAGE, "--on-error with --in-place goes with --crc or --decode: no image is "
-                           "read without them");
-    if (arguments.in_place && option_given(&parse, pack_options, "shard-size"))
-        FAIL(STATUS_USAGE, "--shard-size is for shards that are written; --in-place writes none");
+    TRY(arguments_check(&parse, &arguments));
     const struct source_request request = {
         .path = parse.positionals[0],
         .devkit = arguments.devkit,

@@ -42,6 +42,7 @@ const char *jpeg_refusal_name(enum jpeg_refusal refusal)
         [JPEG_REFUSED_COMPONENTS] = "CMYK",
         [JPEG_REFUSED_SIZE] = "too large",
         [JPEG_REFUSED_DAMAGED] = "damaged",
+        [JPEG_REFUSED_SAMPLING] = "fractional sampling",
         [JPEG_REFUSED_EXTREME] = "extreme coefficients",
         [JPEG_REFUSED_ROUND_TRIP] = "no round trip",
     };

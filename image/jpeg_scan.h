@@ -29,7 +29,7 @@
 #include "base/bytes.h"
 #include "image/coefficients.h"
 
-/* Why a file is not taken apart. The last two are found by those who use coefficients. */
+/* Why a file is not taken apart. The last three are found by those who use coefficients. */
 enum jpeg_refusal {
     JPEG_TAKEN = 0,
     JPEG_REFUSED_KIND, /* no JPEG */
@@ -40,6 +40,7 @@ enum jpeg_refusal {
     JPEG_REFUSED_COMPONENTS, /* neither 1 nor 3: CMYK, YCCK */
     JPEG_REFUSED_SIZE,       /* more than DECODE_MAX_PIXELS */
     JPEG_REFUSED_DAMAGED,
+    JPEG_REFUSED_SAMPLING,   /* factors that libjpeg does not decode either */
     JPEG_REFUSED_EXTREME,    /* coefficients that overflow an inverse DCT in 16 bits */
     JPEG_REFUSED_ROUND_TRIP, /* another file would come back */
     JPEG_REFUSALS,

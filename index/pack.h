@@ -10,6 +10,7 @@
 
 #include "base/scope.h"
 #include "base/status.h"
+#include "image/jpeg_scan.h"
 #include "image/source.h"
 
 /* What to do about an image that cannot be probed (or decoded, if that was asked for). */
@@ -19,7 +20,9 @@ enum pack_on_error {
     PACK_KEEP, /* it is packed as it is, its size unknown, and named in the report */
 };
 
+struct pack_prediction;
 struct pack_options {
+    enum record_encoding encoding;
     bool in_place; /* the source's own files are the shards: nothing is copied */
     bool crc;      /* in place: read all images for their CRCs and sizes, else nothing is read */
     bool decode;   /* decode each image in full, to find those that only look right */
@@ -27,17 +30,25 @@ struct pack_options {
     enum pack_on_error on_error;
     uint64_t shard_bytes; /* of records in a shard; at least one record */
     unsigned threads;
+    /* Lossy, both 0: not. Images whose longer side has more pixels than max_side are shrunk to it,
+     * antialiased; these, or with a quality (1 … 100) all images, are encoded as JPEG anew. */
+    uint32_t max_side, quality;
+    /* Of this source and options; NULL: pack_run predicts by itself. Borrowed. */
+    const struct pack_prediction *prediction;
 };
 #define PACK_SHARD_BYTES ((uint64_t)1 << 30)
+#define PACK_QUALITY 90 /* of images that are shrunk, where none was asked for */
 
 struct pack_prediction {
     uint64_t images, source_bytes;
     uint64_t shards, shard_bytes; /* to be written; 0 in place */
+    bool is_estimate;             /* of the shards: made from some images */
     uint64_t index_bytes;         /* an estimate */
 };
-/* What packing would write, if no image is skipped. */
-void pack_predict(const struct source *source, const struct pack_options *options,
-                  struct pack_prediction *ret_prediction);
+/* What packing would write, if no image is skipped. Where records are not the source's bytes, some
+ * images, the same ones each time, are packed to see; else nothing is read. */
+struct status pack_predict(const struct source *source, const struct pack_options *options,
+                           struct pack_prediction *ret_prediction);
 
 struct pack_problem {
     char *record; /* CLASS/NAME */
@@ -47,8 +58,11 @@ struct pack_report {
     uint64_t images, image_bytes; /* in the index */
     uint64_t written_bytes;       /* shards */
     uint64_t shards;
-    uint64_t png_count;            /* PNG files, whatever their names */
-    struct pack_problem *problems; /* in record order */
+    uint64_t png_count;               /* PNG files, whatever their names */
+    uint64_t encodings[ENCODINGS];    /* records of each */
+    uint64_t refusals[JPEG_REFUSALS]; /* images that were to be `dct` and are not, by reason */
+    uint64_t shrunk;                  /* images that were made smaller */
+    struct pack_problem *problems;    /* in record order */
     size_t problem_count, problem_capacity;
 };
 void pack_report_done(struct pack_report *report);
@@ -67,8 +81,9 @@ struct status pack_run(const struct source *source, const char *path,
                        const struct pack_options *options, struct pack_report *report);
 
 /* Whether `path` already is the index that packing this source in this way (in place or not, with
- * CRCs or not) would make: the same classes, names and lengths but for images that were skipped,
- * and packed shards that are there in full. An index that cannot be read is not. */
+ * CRCs or not, encoding, lossy or not) would make: the same classes, names and lengths but for
+ * images that were skipped, and packed shards that are there in full. An index that cannot be read
+ * is not. */
 bool pack_is_done(const struct source *source, const char *path,
                   const struct pack_options *options);
 

@@ -33,6 +33,8 @@ static void record_count(struct index_summary *summary, const struct record *rec
     summary->records++;
     summary->record_bytes += record->length;
     summary->crc_unknown += !record->crc_known;
+    if (record->encoding < ENCODINGS)
+        summary->encodings[record->encoding]++;
     summary->size_unknown += record->width == 0;
     summary->pixels += (uint64_t)record->width * record->height;
     if (record->length < summary->least_bytes)

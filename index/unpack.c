@@ -8,12 +8,18 @@
 #include "base/progress.h"
 #include "base/stage.h"
 #include "base/stop.h"
+#include "index/record_original.h"
+
+struct scratch {
+    struct restorer restorer;
+    struct buffer bytes;
+};
 
 struct unpacker {
     struct index *index;
     struct stage *stage;
-    uint64_t *begins;       /* first record of each class, and the number of records behind them */
-    struct buffer *scratch; /* of each thread */
+    uint64_t *begins;        /* first record of each class, and the number of records behind them */
+    struct scratch *scratch; /* of each thread */
     unsigned threads;
     struct progress *progress;
     atomic_uint_fast64_t images, image_bytes, kept;
@@ -21,8 +27,10 @@ struct unpacker {
 
 static void unpacker_done(struct unpacker *unpacker)
 {
-    for (unsigned i = 0; unpacker->scratch && i < unpacker->threads; i++)
-        buffer_done(&unpacker->scratch[i]);
+    for (unsigned i = 0; unpacker->scratch && i < unpacker->threads; i++) {
+        restorer_done(&unpacker->scratch[i].restorer);
+        buffer_done(&unpacker->scratch[i].bytes);
+    }
     memory_free(unpacker->scratch);
     memory_free(unpacker->begins);
     progress_close(unpacker->progress);
@@ -51,7 +59,7 @@ static struct status classes_bound(struct unpacker *unpacker)
     return OK;
 }
 
-/* What the files of an index take. */
+/* What the files of an index take; those of `dct` records a little less than that. */
 static struct status space_check(const struct unpacker *unpacker)
 {
     uint64_t bytes = 0, count = index_count(unpacker->index);
@@ -63,26 +71,33 @@ static struct status space_check(const struct unpacker *unpacker)
     return stage_check_space(unpacker->stage, bytes, count);
 }
 
+/* Writes a file unless it is there. How long that of a `dct` record is shows only when it is
+ * restored. */
 static struct status record_unpack(struct unpacker *unpacker, struct stage_unit *unit, uint64_t i,
-                                   struct buffer *bytes)
+                                   struct scratch *scratch)
 {
     struct record record;
     const char *name;
-    bool is_there;
+    bool is_there = false;
+    struct buffer *bytes = &scratch->bytes;
     TRY(index_record(unpacker->index, i, &record));
     TRY(index_name(unpacker->index, i, &name));
-    TRY(stage_unit_keeps(unit, name, record.length, &is_there));
+    bool is_restored = record.encoding != ENCODING_JPEG;
+    if (is_restored)
+        TRY(record_original(&scratch->restorer, unpacker->index, i, bytes));
+    TRY(stage_unit_keeps(unit, name, is_restored ? bytes->length : record.length, &is_there));
     progress_add(unpacker->progress, 1, is_there ? 0 : record.length);
     if (is_there) {
         unpacker->kept++;
         return OK;
     }
-    TRY(index_read(unpacker->index, i, bytes));
+    if (!is_restored)
+        TRY(index_read(unpacker->index, i, bytes));
     TRY(stage_unit_begin(unit, name));
     TRY(stage_unit_write(unit, bytes->data, bytes->length));
     TRY(stage_unit_end(unit));
     unpacker->images++;
-    unpacker->image_bytes += record.length;
+    unpacker->image_bytes += bytes->length;
     return OK;
 }
 

@@ -130,7 +130,7 @@ static void prediction_is_what_is_written(void **state)
     CLEANUP(source_free) struct source *source = open_folder(make_folder("predicted"));
     CLEANUP(pack_report_done) struct pack_report report = {0};
     struct pack_prediction prediction;
-    pack_predict(source, &small_shards, &prediction);
+    assert_ok(pack_predict(source, &small_shards, &prediction));
     assert_ok(pack_run(source, test_path("predicted.idx"), &small_shards, &report));
     assert_int_equal(prediction.images, 40);
     assert_int_equal(prediction.shards, report.shards);

@@ -1,0 +1,58 @@
+#include "index/record_original.h"
+
+#include <inttypes.h>
+
+#include "index/dct_record.h"
+
+void restorer_done(struct restorer *restorer)
+{
+    jpeg_scanner_close(restorer->scanner);
+    coefficients_done(&restorer->coefficients);
+    buffer_done(&restorer->kept);
+    buffer_done(&restorer->stored);
+    *restorer = (struct restorer){0};
+}
+
+static struct status dct_restore(struct restorer *restorer, const void *bytes, size_t length,
+                                 struct buffer *original)
+{
+    struct dct_record record;
+    if (!restorer->scanner)
+        TRY(jpeg_scanner_open(&restorer->scanner));
+    TRY(dct_record_open(bytes, length, &record));
+    TRY(dct_record_coefficients(&record, &restorer->coefficients));
+    TRY(dct_record_kept(&record, &restorer->kept));
+    return jpeg_scan_write(restorer->scanner, &restorer->coefficients, restorer->kept.data,
+                           restorer->kept.length, original);
+}
+
+struct status record_restore(struct restorer *restorer, uint8_t encoding, const void *bytes,
+                             size_t length, struct buffer *original)
+{
+    switch (encoding) {
+    case ENCODING_JPEG:
+        original->length = 0;
+        return buffer_append(original, bytes, length);
+    case ENCODING_DCT:
+        return dct_restore(restorer, bytes, length, original);
+    default:
+        FAIL(STATUS_UNSUPPORTED, "it has encoding %u, which this program does not know", encoding);
+    }
+}
+
+struct status record_original(struct restorer *restorer, struct index *index, uint64_t i,
+                              struct buffer *original)
+{
+    struct record record;
+    const char *name = "name unknown";
+    TRY(index_record(index, i, &record));
+    if (record.encoding == ENCODING_JPEG)
+        return index_read(index, i, original);
+    TRY(index_read(index, i, &restorer->stored));
+    struct status status = record_restore(restorer, record.encoding, restorer->stored.data,
+                                          restorer->stored.length, original);
+    if (status.code == STATUS_DONE)
+        return status;
+    status_ignore(index_name(index, i, &name));
+    return status_context(status, "record %" PRIu64 " (%s)", i, name);
+}
