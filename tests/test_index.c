@@ -261,7 +261,7 @@ static void forged_records_are_refused(void **state)
         {SECTION_NAME_OFFSETS, 16, 1, STATUS_CORRUPT, "the name of record"},
         {SECTION_NAME_OFFSETS, 300 * 8, 1 << 20, STATUS_CORRUPT, "the name of record 299"},
         {SECTION_NAMES, 0, 0x2f2e2e2f, STATUS_CORRUPT, "not a file's name"},
-        {SECTION_SHARDS, 0, 3, STATUS_UNSUPPORTED, "kind 3"},
+        {SECTION_SHARDS, 0, 9, STATUS_UNSUPPORTED, "kind 9"},
         {SECTION_SHARDS, 4, UINT32_MAX, STATUS_CORRUPT, "section shards"},
         {SECTION_SHARDS, 8, 1, STATUS_CORRUPT, "1 were recorded"},
         {SECTION_CLASSES, 4, UINT32_MAX, STATUS_CORRUPT, "section classes"},
