@@ -339,9 +339,17 @@ static struct status check_header(const uint8_t *bytes, size_t length, const cha
         FAIL(STATUS_CORRUPT, "%s is not a MATLAB 5.0 file but %s", name,
              length && length < HEADER_BYTES ? "cut short" : description);
     }
-    if (memcmp(bytes + VERSION_OFFSET + 2, "IM", 2) != 0 ||
-        load_le16(bytes + VERSION_OFFSET) != VERSION_5)
-        FAIL(STATUS_UNSUPPORTED, "%s is not a little-endian MATLAB 5.0 file", name);
+    if (memcmp(bytes + VERSION_OFFSET + 2, "MI", 2) == 0)
+        FAIL(STATUS_UNSUPPORTED,
+             "%s is a big-endian MATLAB 5.0 file; the published one is little-endian: take it from "
+             "ILSVRC2012_devkit_t12.tar.gz",
+             name);
+    unsigned version = load_le16(bytes + VERSION_OFFSET);
+    if (memcmp(bytes + VERSION_OFFSET + 2, "IM", 2) != 0 || version != VERSION_5)
+        FAIL(STATUS_UNSUPPORTED,
+             "%s has MATLAB version %#x, expected %#x: take the published file from "
+             "ILSVRC2012_devkit_t12.tar.gz",
+             name, version, VERSION_5);
     return OK;
 }
 

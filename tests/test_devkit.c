@@ -1,5 +1,7 @@
 #include "tests/test.h"
 
+#include <math.h>
+
 #include "base/bytes.h"
 #include "prep/devkit.h"
 #include "prep/meta_mat.h"
@@ -142,7 +144,7 @@ static void test_meta_forms(void **state)
 {
     (void)state;
     const char *path = test_path("meta.mat");
-    for (int form = TEST_META_PLAIN; form <= TEST_META_DOUBLES; form++) {
+    for (enum test_meta_form form = TEST_META_PLAIN; form < TEST_META_GOOD_FORMS; form++) {
         test_meta_write(path, three, 4, form, NULL);
         assert_ok(parse_file(path));
     }
@@ -153,6 +155,64 @@ static void test_meta_forms(void **state)
     for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
         test_meta_write(path, three, 4, TEST_META_PLAIN, fields[i]);
         assert_fails(parse_file(path), STATUS_CORRUPT, "the synsets have no field");
+    }
+}
+
+static struct status parse_other(enum test_meta_kind kind, size_t rows, size_t columns)
+{
+    assert_ok(file_remove(test_path("other.mat")));
+    test_meta_write_other(test_path("other.mat"), "synsets", kind, rows, columns);
+    return parse_file(test_path("other.mat"));
+}
+
+/* synsets that are no table, and tables that are no list. */
+static void test_meta_other_variables(void **state)
+{
+    (void)state;
+    const char *path = test_path("other.mat");
+    assert_fails(parse_other(TEST_META_NUMBERS, 3, 1), STATUS_CORRUPT, "is not a struct array");
+    assert_fails(parse_other(TEST_META_TEXT, 1, 8), STATUS_CORRUPT, "is not a struct array");
+    assert_fails(parse_other(TEST_META_CELLS, 3, 1), STATUS_CORRUPT, "is not a struct array");
+    assert_fails(parse_other(TEST_META_STRUCT, 2, 2), STATUS_CORRUPT, "is not a list");
+    assert_fails(parse_other(TEST_META_STRUCT, 0, 1), STATUS_CORRUPT, "has 0 entries");
+    assert_fails(parse_other(TEST_META_STRUCT, 2, 1), STATUS_CORRUPT, "have no field ILSVRC");
+    assert_ok(file_remove(path));
+    test_meta_write_other(path, "classes", TEST_META_NUMBERS, 3, 1);
+    assert_fails(parse_file(path), STATUS_CORRUPT, "has no variable named synsets");
+    /* Others beside it do not matter. */
+    test_meta_write(path, three, 4, TEST_META_PLAIN, NULL);
+    test_meta_write_other(path, "classes", TEST_META_NUMBERS, 3, 1);
+    assert_ok(parse_file(path));
+}
+
+/* Written on another kind of machine: all of its numbers are turned round. */
+static void test_meta_big_endian(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(synset_list_done) struct synset_list list = {0};
+    test_meta_write(test_path("meta.mat"), three, 4, TEST_META_UNCOMPRESSED, NULL);
+    assert_ok(file_read_all(test_path("meta.mat"), 1 << 20, &bytes));
+    memcpy(bytes.data + 124, "\1\0MI", 4);
+    assert_fails(meta_mat_parse(bytes.data, bytes.length, "meta.mat", &list), STATUS_UNSUPPORTED,
+                 "meta.mat is a big-endian MATLAB 5.0 file; the published one is little-endian");
+    memcpy(bytes.data + 124, "\0\2IM", 4);
+    assert_fails(meta_mat_parse(bytes.data, bytes.length, "meta.mat", &list), STATUS_UNSUPPORTED,
+                 "version");
+}
+
+static void test_meta_damaged(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    test_meta_write(test_path("meta.mat"), three, 4, TEST_META_PLAIN, NULL);
+    assert_ok(file_read_all(test_path("meta.mat"), 1 << 20, &bytes));
+    for (size_t at = 136; at < bytes.length; at += 5) {
+        CLEANUP(synset_list_done) struct synset_list list = {0};
+        bytes.data[at] ^= 0x55;
+        assert_fails(meta_mat_parse(bytes.data, bytes.length, "meta.mat", &list), STATUS_CORRUPT,
+                     "meta.mat");
+        bytes.data[at] ^= 0x55;
     }
 }
 
@@ -197,8 +257,39 @@ static void test_bad_tables(void **state)
     BROKEN(bad[1].wnid = "", "empty name");
     BROKEN(bad[1].wnid = "../x", "n");
     BROKEN(bad[1].child_count = 1, "expected 2");
+    BROKEN(bad[1].id = 1.5, "field ILSVRC2012_ID of synset 2 is not a whole number");
+    BROKEN(bad[1].id = -1, "field ILSVRC2012_ID of synset 2 is not a whole number");
+    BROKEN(bad[1].train_images = NAN, "field num_train_images of synset 2 is not a whole number");
+    BROKEN(bad[3].child_count = 1e300, "field num_children of synset 4 is not a whole number");
 #undef BROKEN
     assert_fails(open_with_synsets(three + 3, 1), STATUS_CORRUPT, "has no classes");
+}
+
+/* One leaf less than published: a gap in the IDs, or a ground truth that goes beyond them. */
+static void test_999_leaves(void **state)
+{
+    (void)state;
+    static struct test_synset leaves[1000];
+    static char names[1000][16];
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    for (int i = 0; i < 1000; i++) {
+        snprintf(names[i], sizeof names[i], "n%08d", 7 * i);
+        leaves[i] = (struct test_synset){i + 1, names[i], "leaf", 0, 1300};
+    }
+    assert_ok(folder_remove(test_path("kit")));
+    test_devkit_write(test_path("kit"), leaves, 999, "1\n1000\n");
+    assert_fails(devkit_open(test_path("kit"), &devkit), STATUS_CORRUPT,
+                 "line 2: found \"1000\", expected an ILSVRC2012_ID from 1 to 999");
+    test_devkit_write(test_path("kit"), leaves, 999, "1\n999\n");
+    assert_ok(devkit_open(test_path("kit"), &devkit));
+    assert_int_equal(class_table_count(devkit_classes(devkit)), 999);
+    assert_false(devkit_is_published(devkit));
+    devkit_free(devkit);
+    devkit = NULL;
+    memmove(&leaves[500], &leaves[501], 499 * sizeof leaves[0]);
+    test_devkit_write(test_path("kit"), leaves, 999, "1\n");
+    assert_fails(devkit_open(test_path("kit"), &devkit), STATUS_CORRUPT,
+                 "has the ILSVRC2012_ID 502, expected 501");
 }
 
 /* Every synset of the published file, as matio reads it. */
@@ -324,11 +415,20 @@ static void test_published_devkit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kaggle),       cmocka_unit_test(test_places),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_ground_truth),
-        cmocka_unit_test(test_meta_forms),   cmocka_unit_test(test_meta_cut),
-        cmocka_unit_test(test_bad_tables),   cmocka_unit_test(test_against_matio),
-        cmocka_unit_test(test_wrong_places), cmocka_unit_test(test_published_devkit),
+        cmocka_unit_test(test_kaggle),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_ground_truth),
+        cmocka_unit_test(test_meta_forms),
+        cmocka_unit_test(test_meta_cut),
+        cmocka_unit_test(test_meta_other_variables),
+        cmocka_unit_test(test_meta_big_endian),
+        cmocka_unit_test(test_meta_damaged),
+        cmocka_unit_test(test_999_leaves),
+        cmocka_unit_test(test_bad_tables),
+        cmocka_unit_test(test_against_matio),
+        cmocka_unit_test(test_wrong_places),
+        cmocka_unit_test(test_published_devkit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@ import math
 import pathlib
 import random
 import types
+import zlib
 
 import numpy as np
 import PIL
@@ -268,6 +269,21 @@ def resampled(data, factors):
     return data
 
 
+def resampled_all(data, factors):
+    """The same with the factors of all components. There have to be enough blocks for them."""
+    data = bytearray(data)
+    start, _ = segment(data, 0xC0)
+    for c, factor in enumerate(factors):
+        data[start + 11 + 3 * c] = factor
+    size = 16 * math.ceil(int.from_bytes(data[start + 5 : start + 7], "big") / 32)
+    data[start + 5 : start + 9] = size.to_bytes(2, "big") * 2
+    return data
+
+
+def with_exif(data, exif):
+    return data[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data[2:]
+
+
 def jpeg_files():
     image = photo(67, 51)
     cmyk = Image.merge("CMYK", [*image.split(), photo(51, 67).transpose(Image.TRANSPOSE).convert("L").point(lambda v: v // 2)])
@@ -291,14 +307,59 @@ def jpeg_files():
     rgb = encoded(image, quality=85, keep_rgb=True)
     yield "rgb.jpg", rgb
     exif = b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + bytes(range(40))  # a directory of 65,535 entries
-    broken = encoded(image, quality=85)
-    yield "exif_broken.jpg", broken[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + broken[2:]
+    yield "exif_broken.jpg", with_exif(encoded(image, quality=85), exif)
     turned = image.getexif()
     turned[0x0112] = 6
     yield "exif_turned.jpg", encoded(image, quality=85, exif=turned)
-    filled = encoded(image, quality=85)
-    start, _ = segment(filled, 0xDB)
-    yield "fill_bytes.jpg", filled[:start] + b"\xff\xff\xff" + filled[start:]
+    plain = encoded(image, quality=85)
+    start, _ = segment(plain, 0xDB)
+    yield "fill_bytes.jpg", plain[:start] + b"\xff\xff\xff" + plain[start:]
+    yield "440.jpg", resampled(encoded(photo(64, 64), quality=85, subsampling="4:2:2"), 0x12)
+    yield "ycck_420.jpg", resampled_all(ycck, (0x22, 0x11, 0x11, 0x22))
+    wide = photo(65500, 1)
+    yield "wide.jpg", encoded(wide, quality=2, subsampling="4:2:0")
+    yield "tall.jpg", encoded(wide.transpose(Image.ROTATE_90), quality=2, subsampling="4:2:0")
+    # As ILSVRC2012 has them: no JFIF header, a stray byte before the last header, junk before and behind the end.
+    start, end = segment(plain, 0xE0)
+    yield "no_jfif.jpg", plain[:start] + plain[end:]
+    start, _ = segment(plain, 0xDA)
+    yield "stray_byte.jpg", plain[:start] + b"\x00" + plain[start:]
+    yield "junk_before_end.jpg", plain[:-2] + b"\x12\x34\x56" + plain[-2:]
+    yield "junk_behind_end.jpg", plain + b"junk \xff\xd8\xff" * 9
+    yield "exif_huge.jpg", with_exif(plain, b"Exif\0\0MM\0*\x7f\xff\xff\xff")
+    yield "exif_short.jpg", with_exif(plain, b"Exif\0\0II*")
+    yield "many_segments.jpg", plain[:2] + b"\xff\xfe\x00\x05abc" * 200 + plain[2:]
+    # Components that name themselves R, G and B, without any marker that says so.
+    unmarked = bytearray(plain[:start] + plain[start:])
+    start, end = segment(unmarked, 0xE0)
+    del unmarked[start:end]
+    for marker, first, step in ((0xC0, 10, 3), (0xDA, 5, 2)):
+        start, _ = segment(unmarked, marker)
+        for c in range(3):
+            unmarked[start + first + c * step] = b"RGB"[c]
+    yield "rgb_unmarked.jpg", unmarked
+
+
+def chunk(kind, data):
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+def with_chunk(data, kind, content):
+    """A chunk behind the header."""
+    return data[:33] + chunk(kind, content) + data[33:]
+
+
+def raw_png(width, height, bits, colour, rows, interlace=0):
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([bits, colour, 0, 0, interlace])
+    data = zlib.compress(b"".join(b"\0" + row for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def interlaced(image):
+    pixels = np.asarray(image)
+    passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+    rows = [row.tobytes() for x, y, dx, dy in passes for row in pixels[y::dy, x::dx]]
+    return raw_png(image.width, image.height, 8, 2, rows, interlace=1)
 
 
 def png_files():
@@ -313,6 +374,11 @@ def png_files():
     yield "palette.png", encoded(image.quantize(16), "PNG", transparency=3)
     yield "palette_256.png", encoded(image.quantize(200), "PNG")
     yield "png_named.jpeg", encoded(image, "PNG")
+    yield "interlaced.png", interlaced(image)
+    yield "gamma.png", with_chunk(encoded(image, "PNG"), b"gAMA", (100000).to_bytes(4, "big"))
+    yield "key_colour.png", with_chunk(encoded(image, "PNG"), b"tRNS", bytes([0, 250, 0, 20, 0, 60]))
+    deep = np.asarray(image).astype(">u2") * 257 + 100
+    yield "rgb_16.png", raw_png(image.width, image.height, 16, 2, [row.tobytes() for row in deep])
 
 
 def write_decode():
