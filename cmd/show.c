@@ -88,8 +88,9 @@ static struct status record_show(struct index *index, uint64_t i, struct record_
         memset(picture.pixels, 0, 3);
     }
     const struct class_entry *entry = class_table_at(index_classes(index), record.label);
-    TRY(buffer_append_text(&caption, "%s\n%" PRIu32 " %s\n%" PRIu32 " x %" PRIu32, name,
-                           record.label, entry->words[0] ? entry->words : entry->wnid,
+    /* The key too: two classes may have the same words. */
+    TRY(buffer_append_text(&caption, "%s\n%" PRIu32 " %s\n[%s] %" PRIu32 " x %" PRIu32, name,
+                           record.label, entry->words[0] ? entry->words : entry->wnid, entry->wnid,
                            picture.width, picture.height));
     TRY(buffer_text(&caption, &text));
     return sheet_add(sheet, &picture, text);

@@ -58,10 +58,15 @@ static struct status classes_guess(const struct safetensors *file, const char *p
         return class_table_copy(imagenet, ret_classes);
     if (set && bias->count == class_table_count(set))
         return class_table_copy(set, ret_classes);
+    size_t set_count = set ? class_table_count(set) : 0;
     FAIL(STATUS_USAGE,
          "'%s' has %" PRIu64
-         " classes and no .state beside it that names them, and the set has %zu",
-         path, bias->count, set ? class_table_count(set) : 0);
+         " classes and no .state beside it that names them, and the set has %zu%s",
+         path, bias->count, set_count,
+         bias->count == set_count + 1
+             ? ": if its class 0 is TensorFlow's background, leave that row of fc.weight and "
+               "fc.bias out"
+             : "");
 }
 
 static struct status bare_take(struct trained *trained, const char *path, const char *arch,

@@ -51,3 +51,18 @@ expect_stdout 'the same images, crops and flips in all 4 steps'
 
 headrace_ok report run --device reference
 [ "$(grep -c '<figure>' run/report.html)" -eq 12 ] || fail "the report has not 12 images"
+
+# The class table is part of index and checkpoint: another set's labels are refused, and so is another number of classes.
+small=(--device reference -a resnet18 -b 4 --image-size 32 --epochs 1 --steps 1)
+classes=$(cut -f 3 <("$HEADRACE_BIN" ls all.idx -n 3) | cut -d / -f 1 | paste -sd ,)
+headrace_ok select all.idx --classes "$classes" -o three.idx
+headrace train --train three.idx --resume run --epochs 2 --device reference --out other
+expect_error 1 "'three.idx' has other classes \(3, hash [0-9a-f]{16}\) than the checkpoint \(25, hash [0-9a-f]{16}\)"
+headrace_ok train --synthetic --synthetic-classes 1001 --synthetic-images 8 "${small[@]}" --out run1001
+headrace eval run1001 all.idx --device reference
+expect_error 1 'class n01440764 is not among the 1001 that the model was trained on'
+cp run1001/checkpoint.safetensors 1001.safetensors
+headrace eval 1001.safetensors all.idx -a resnet18 --device reference
+expect_error 2 'has 1001 classes and no .state beside it that names them, and the set has 1000: if its class 0'
+headrace train --weights 1001.safetensors --train three.idx "${small[@]}" --out other
+expect_error 1 "the shape of 'fc.weight' is \(1001, 512\), the network's is \(3, 512\): another number of classes"
