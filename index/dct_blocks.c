@@ -10,6 +10,8 @@ const struct dct_kernels *dct_kernels_for(enum cpu_level level)
 #ifdef __x86_64__
     if (level >= CPU_AVX512)
         return &dct_avx512;
+    if (level >= CPU_AVX2)
+        return &dct_avx2;
 #endif
     (void)level;
     return &dct_plain;

@@ -77,6 +77,7 @@ struct dct_kernels {
 
 extern const struct dct_kernels dct_plain;
 #ifdef __x86_64__
+extern const struct dct_kernels dct_avx2;
 extern const struct dct_kernels dct_avx512;
 #endif
 

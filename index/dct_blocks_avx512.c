@@ -88,19 +88,16 @@ static inline uint64_t count_two_bytes(const uint8_t *escape, uint64_t count)
 
 static const struct dct_counters counters = {sum_headers, count_escapes, count_two_bytes};
 
-/* Magnitudes of more than one byte; `two_bytes` are their places in zigzag order, `escaped` those
- * of all escapes of the block. */
-static __attribute__((noinline)) const uint8_t *add_two_bytes(
-    uint64_t two_bytes, uint64_t escaped, uint64_t negative, const uint8_t *escape,
-    const uint8_t *low, const struct dct_order *order, int16_t *out)
+/* Kept apart from the loop over blocks, as few need it. */
+static __attribute__((noinline)) const uint8_t *add_two_bytes(uint64_t two_bytes, uint64_t negative,
+                                                              __m512i magnitudes,
+                                                              const uint8_t *low,
+                                                              const struct dct_order *order,
+                                                              int16_t *out)
 {
-    for (; two_bytes; two_bytes &= two_bytes - 1) {
-        unsigned place = (unsigned)_tzcnt_u64(two_bytes);
-        unsigned high = escape[_mm_popcnt_u64(_bzhi_u64(escaped, place))] - DCT_TWO_BYTES;
-        int magnitude = (int)(high << 8 | *low++);
-        out[order->place[place]] = (int16_t)(negative >> place & 1 ? -magnitude : magnitude);
-    }
-    return low;
+    _Alignas(64) uint8_t bytes[64];
+    _mm512_store_si512(bytes, magnitudes);
+    return dct_add_two_bytes(two_bytes, negative, bytes, low, order, out);
 }
 
 /* --- DCs -----------------------------------------------------------------------------------------
@@ -189,11 +186,11 @@ static inline __attribute__((always_inline)) void read_block(
     fields = _mm512_maskz_expand_epi8(large, fields);
     streams->field_bit += constants->field_bits * (unsigned)_mm_popcnt_u64(large);
     uint64_t escaped = _mm512_mask_cmpeq_epi8_mask(large, fields, constants->unpacking.mask);
-    __m512i value = _mm512_mask_add_epi8(_mm512_maskz_mov_epi8(mask, constants->one), large, fields,
-                                         constants->base);
-    value = _mm512_mask_expand_epi8(value, escaped, _mm512_loadu_si512(streams->escape));
-    uint64_t two_bytes = _mm512_movepi8_mask(value);
-    value = _mm512_mask_sub_epi8(value, negative, constants->zero, value);
+    __m512i magnitudes = _mm512_mask_add_epi8(_mm512_maskz_mov_epi8(mask, constants->one), large,
+                                              fields, constants->base);
+    magnitudes = _mm512_mask_expand_epi8(magnitudes, escaped, _mm512_loadu_si512(streams->escape));
+    uint64_t two_bytes = _mm512_movepi8_mask(magnitudes);
+    __m512i value = _mm512_mask_sub_epi8(magnitudes, negative, constants->zero, magnitudes);
 
     value = _mm512_permutexvar_epi8(constants->zigzag, value);
     __m512i upper = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(value));
@@ -201,8 +198,8 @@ static inline __attribute__((always_inline)) void read_block(
     _mm512_store_si512(out, _mm512_mask_set1_epi16(upper, 1, dc));
     _mm512_store_si512(out + 32, lower);
     if (__builtin_expect(two_bytes != 0, 0))
-        streams->low = add_two_bytes(two_bytes, escaped, negative, streams->escape, streams->low,
-                                     constants->order, out);
+        streams->low =
+            add_two_bytes(two_bytes, negative, magnitudes, streams->low, constants->order, out);
     streams->escape += (unsigned)_mm_popcnt_u64(escaped);
 }
 
@@ -226,88 +223,6 @@ static bool read_row(const struct dct_row *row, const struct dct_order *order, u
     return true;
 }
 
-/* --- Writing -------------------------------------------------------------------------------------
- */
-
-/* The low bytes of two vectors of 16-bit numbers. */
-static inline __m512i join_bytes(__m512i upper, __m512i lower)
-{
-    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(upper)),
-                              _mm512_cvtepi16_epi8(lower), 1);
-}
-
-static inline uint64_t join_masks(__mmask32 upper, __mmask32 lower)
-{
-    return upper | (uint64_t)lower << 32;
-}
-
-/* `count` fields that stand in the first bytes of a vector. */
-static inline void write_fields(struct dct_sink *sink, __m512i fields, unsigned count,
-                                unsigned field_bits)
-{
-    const uint64_t kept = 0x0101010101010101 * ((1U << field_bits) - 1);
-    _Alignas(64) uint64_t eights[8];
-    _mm512_store_si512(eights, fields);
-    for (unsigned i = 0; count > 0; i++) {
-        unsigned now = count < 8 ? count : 8;
-        dct_sink_bits(sink, _pext_u64(eights[i], kept), now * field_bits);
-        count -= now;
-    }
-}
-
-static bool write_block(struct dct_sink *sinks, const int16_t *block, int16_t dc_before,
-                        const struct dct_code *code)
-{
-    const __m512i one = _mm512_set1_epi16(1);
-    const unsigned field_bits = code->field_bits, escape = (1U << field_bits) - 1;
-    __m512i upper = _mm512_loadu_si512(block), lower = _mm512_loadu_si512(block + 32);
-    uint64_t mask = join_masks(_mm512_test_epi16_mask(upper, upper) & ~1U,
-                               _mm512_test_epi16_mask(lower, lower));
-    uint64_t negative = join_masks(_mm512_movepi16_mask(upper), _mm512_movepi16_mask(lower));
-    upper = _mm512_abs_epi16(upper);
-    lower = _mm512_abs_epi16(lower);
-    uint64_t large =
-        mask & join_masks(_mm512_cmpgt_epu16_mask(upper, one), _mm512_cmpgt_epu16_mask(lower, one));
-    if (mask & join_masks(_mm512_movepi16_mask(upper), _mm512_movepi16_mask(lower)))
-        return false;
-
-    unsigned last = dct_last(mask), mask_bits = dct_mask_bits(last);
-    unsigned count = (unsigned)_mm_popcnt_u64(mask);
-    dct_write_dc(sinks, dct_dc_difference(block, dc_before), last, code);
-    dct_sink_bits_64(&sinks[DCT_STREAM_MASK], _bzhi_u64(mask >> 1, mask_bits), mask_bits);
-    dct_sink_bits_64(&sinks[DCT_STREAM_LARGE], _pext_u64(large, mask), count);
-    dct_sink_bits_64(&sinks[DCT_STREAM_SIGN], _pext_u64(negative, mask), count);
-
-    /* Saturated, so that everything too large for a field is an escape. */
-    __m512i most = _mm512_set1_epi16((short)(escape + DCT_FIELD_BASE));
-    __m512i magnitudes = join_bytes(_mm512_min_epu16(upper, most), _mm512_min_epu16(lower, most));
-    uint64_t escaped =
-        large &
-        _mm512_cmpeq_epi8_mask(magnitudes, _mm512_set1_epi8((char)(escape + DCT_FIELD_BASE)));
-    __m512i fields = _mm512_sub_epi8(magnitudes, _mm512_set1_epi8(DCT_FIELD_BASE));
-    write_fields(&sinks[DCT_STREAM_FIELD], _mm512_maskz_compress_epi8(large, fields),
-                 (unsigned)_mm_popcnt_u64(large), field_bits);
-
-    for (; escaped; escaped &= escaped - 1) {
-        unsigned magnitude = dct_magnitude(block[_tzcnt_u64(escaped)]);
-        bool two_bytes = magnitude >= DCT_TWO_BYTES;
-        dct_sink_byte(&sinks[DCT_STREAM_ESCAPE],
-                      two_bytes ? magnitude >> 8 | DCT_TWO_BYTES : magnitude);
-        if (two_bytes)
-            dct_sink_byte(&sinks[DCT_STREAM_LOW], magnitude);
-    }
-    return true;
-}
-
-static bool write_row(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
-                      struct dct_sink *sinks)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (!write_block(sinks, blocks[i], i > 0 ? blocks[i - 1][0] : 0, code))
-            return false;
-    return true;
-}
-
-const struct dct_kernels dct_avx512 = {read_row, write_row};
+const struct dct_kernels dct_avx512 = {read_row, dct_write_row_avx2};
 
 #endif

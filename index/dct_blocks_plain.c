@@ -6,12 +6,8 @@ static struct dct_header_sums sum_headers(const uint8_t *headers, uint32_t count
                                           const struct dct_code *code)
 {
     struct dct_header_sums sums = {0};
-    for (uint32_t i = 0; i < count; i++) {
-        unsigned last = headers[i] & DCT_LAST_MASK;
-        sums.dc_bits += code->dc_bits[headers[i] >> DCT_CLASS_SHIFT];
-        sums.mask_bits += dct_mask_bits(last);
-        sums.lasts += last > 0;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        dct_add_header(&sums, headers[i], code);
     return sums;
 }
 
@@ -89,14 +85,8 @@ static void write_large(struct dct_sink *sinks, unsigned magnitude, unsigned fie
 {
     unsigned escape = (1U << field_bits) - 1, field = magnitude - DCT_FIELD_BASE;
     dct_sink_bits(&sinks[DCT_STREAM_FIELD], field < escape ? field : escape, field_bits);
-    if (field < escape)
-        return;
-    if (magnitude < DCT_TWO_BYTES) {
-        dct_sink_byte(&sinks[DCT_STREAM_ESCAPE], magnitude);
-    } else {
-        dct_sink_byte(&sinks[DCT_STREAM_ESCAPE], magnitude >> 8 | DCT_TWO_BYTES);
-        dct_sink_byte(&sinks[DCT_STREAM_LOW], magnitude);
-    }
+    if (field >= escape)
+        dct_write_escape(sinks, magnitude);
 }
 
 static bool write_block(struct dct_sink *sinks, const int16_t *block, int16_t dc_before,

@@ -73,6 +73,15 @@ static inline unsigned dct_mask_bits(unsigned last)
     return last - (last > 0);
 }
 
+static inline void dct_add_header(struct dct_header_sums *sums, unsigned header,
+                                  const struct dct_code *code)
+{
+    unsigned last = header & DCT_LAST_MASK;
+    sums->dc_bits += code->dc_bits[header >> DCT_CLASS_SHIFT];
+    sums->mask_bits += dct_mask_bits(last);
+    sums->lasts += last > 0;
+}
+
 static inline uint64_t dct_block_mask(uint64_t bits, unsigned last)
 {
     uint64_t top = (uint64_t)1 << last;
@@ -158,6 +167,21 @@ static inline int64_t dct_skip_dc(struct dct_streams *streams, const struct dct_
     return dc;
 }
 
+/* Sets magnitudes of two bytes right, whose places in zigzag order are `two_bytes`. `magnitudes`:
+ * of a block, in zigzag order, with the flag and the high bits of these. Returns where the low
+ * bytes go on. */
+static inline const uint8_t *dct_add_two_bytes(uint64_t two_bytes, uint64_t negative,
+                                               const uint8_t *magnitudes, const uint8_t *low,
+                                               const struct dct_order *order, int16_t *out)
+{
+    for (; two_bytes; two_bytes &= two_bytes - 1) {
+        unsigned place = (unsigned)__builtin_ctzll(two_bytes);
+        int magnitude = (magnitudes[place] - DCT_TWO_BYTES) << 8 | *low++;
+        out[order->place[place]] = (int16_t)(negative >> place & 1 ? -magnitude : magnitude);
+    }
+    return low;
+}
+
 /* --- Writing -------------------------------------------------------------------------------------
  */
 
@@ -227,5 +251,22 @@ static inline unsigned dct_last(uint64_t mask)
 {
     return 63 - (unsigned)__builtin_clzll(mask | 1);
 }
+
+/* A magnitude that no field holds. */
+static inline void dct_write_escape(struct dct_sink *sinks, unsigned magnitude)
+{
+    if (magnitude < DCT_TWO_BYTES) {
+        dct_sink_byte(&sinks[DCT_STREAM_ESCAPE], magnitude);
+    } else {
+        dct_sink_byte(&sinks[DCT_STREAM_ESCAPE], magnitude >> 8 | DCT_TWO_BYTES);
+        dct_sink_byte(&sinks[DCT_STREAM_LOW], magnitude);
+    }
+}
+
+#ifdef __x86_64__
+/* What AVX-512 could do better here is not worth a second one. */
+bool dct_write_row_avx2(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
+                        struct dct_sink *sinks);
+#endif
 
 #endif

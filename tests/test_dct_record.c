@@ -168,6 +168,33 @@ static void variants_agree(void **state)
         }
 }
 
+/* Each variant writes the bytes that the plain one does. */
+static void variants_write_the_same(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer scratch = {0}, plain = {0}, other = {0};
+    CLEANUP(coefficients_done) struct coefficients coefficients = {0};
+    struct frame frame = make_frame(600, 100, FRAME_GRAY, shapes[0].factors);
+    for (uint64_t seed = 0; seed < 64; seed++) {
+        fill(&coefficients, &frame, seed);
+        uint32_t wide = frame.components[0].blocks_wide, count = 1 + (uint32_t)seed % wide;
+        struct dct_code code = {{0, 1 + seed % 4, 6 + seed % 5, 16}, 1 + seed % DCT_MAX_FIELD_BITS};
+        for (uint32_t row = 0; row < frame.components[0].blocks_high; row++) {
+            const int16_t(*blocks)[64] =
+                (const int16_t(*)[64])coefficients.blocks[0] + (size_t)row * wide;
+            plain.length = 0;
+            assert_ok(dct_row_write(&dct_plain, blocks, count, &code, &scratch, &plain));
+            for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++) {
+                other.length = 0;
+                assert_ok(
+                    dct_row_write(dct_kernels_for(level), blocks, count, &code, &scratch, &other));
+                assert_int_equal(other.length, plain.length);
+                assert_memory_equal(other.data, plain.data, plain.length);
+            }
+        }
+    }
+}
+
 static void frames_that_no_jpeg_has_are_refused(void **state)
 {
     (void)state;
@@ -192,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_back),
         cmocka_unit_test(variants_agree),
+        cmocka_unit_test(variants_write_the_same),
         cmocka_unit_test(frames_that_no_jpeg_has_are_refused),
     };
     return cmocka_run_group_tests_name("dct_record", tests, NULL, NULL);
