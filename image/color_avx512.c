@@ -128,49 +128,56 @@ static void to_rgb_avx512(const uint8_t *const ycc[3], uint32_t count, uint8_t *
     }
 }
 
-/* Where the 64 bytes at `first` of interleaved pixels come from: byte 0 … 63 of red, 64 … 127 of
- * green; and which of them are blue, from byte 0 … 63. */
-static inline void interleaved_places(size_t first, uint8_t two[64], uint8_t blue[64])
-{
-    for (size_t i = 0; i < 64; i++) {
-        size_t pixel = (first + i) / 3, channel = (first + i) % 3;
-        two[i] = (uint8_t)(channel == 1 ? 64 + pixel : pixel);
-        blue[i] = (uint8_t)(channel == 2 ? 64 + pixel : i);
-    }
-}
+/* 64 pixels of interleaved bytes fill three vectors. Each byte is picked from two vectors (0 … 63,
+ * 64 … 127) by one table, then from that and the third by another. */
+#define FOUR(of, i) of(i), of((i) + 1), of((i) + 2), of((i) + 3)
+#define SIXTEEN(of, i) FOUR(of, i), FOUR(of, (i) + 4), FOUR(of, (i) + 8), FOUR(of, (i) + 12)
+#define SIXTY_FOUR(of) SIXTEEN(of, 0), SIXTEEN(of, 16), SIXTEEN(of, 32), SIXTEEN(of, 48)
+
+/* Pixel i: red, green and nothing; then what stands there and blue. */
+#define RED_GREEN(i) (i), 64 + (i), 0
+#define AND_BLUE(i) 3 * (i) % 64, (3 * (i) + 1) % 64, 64 + (i)
+static const uint8_t red_green[192] = {SIXTY_FOUR(RED_GREEN)};
+static const uint8_t and_blue[192] = {SIXTY_FOUR(AND_BLUE)};
 
 static void interleave_avx512(const uint8_t *const rgb[3], uint32_t count, uint8_t *out)
 {
-    uint8_t two[3][64], blue[3][64];
-    for (size_t k = 0; k < 3; k++)
-        interleaved_places(64 * k, two[k], blue[k]);
     for (size_t i = 0; i < count; i += 64) {
-        __m512i red = load(rgb[0] + i), green = load(rgb[1] + i), last = load(rgb[2] + i);
-        for (size_t k = 0; k < 3 && 3 * i + 64 * k < 3 * (size_t)count; k++) {
-            __m512i mixed = _mm512_permutex2var_epi8(red, load(two[k]), green);
-            store(out + 3 * i + 64 * k, _mm512_permutex2var_epi8(mixed, load(blue[k]), last));
+        __m512i red = load(rgb[0] + i), green = load(rgb[1] + i), blue = load(rgb[2] + i);
+        for (size_t k = 0; k < 192 && 3 * i + k < 3 * (size_t)count; k += 64) {
+            __m512i mixed = _mm512_permutex2var_epi8(red, load(red_green + k), green);
+            store(out + 3 * i + k, _mm512_permutex2var_epi8(mixed, load(and_blue + k), blue));
         }
     }
 }
 
+/* Channel c of pixel i from the first two vectors, or nothing; then what stands there, or the
+ * third. */
+#define OF_TWO(place) ((place) < 128 ? (place) : 0)
+#define OF_THIRD(i, place) ((place) < 128 ? (i) : (place)-64)
+#define RED_OF_TWO(i) OF_TWO(3 * (i))
+#define GREEN_OF_TWO(i) OF_TWO(3 * (i) + 1)
+#define BLUE_OF_TWO(i) OF_TWO(3 * (i) + 2)
+#define RED_OF_THIRD(i) OF_THIRD(i, 3 * (i))
+#define GREEN_OF_THIRD(i) OF_THIRD(i, 3 * (i) + 1)
+#define BLUE_OF_THIRD(i) OF_THIRD(i, 3 * (i) + 2)
+static const uint8_t of_two[3][64] = {{SIXTY_FOUR(RED_OF_TWO)},
+                                      {SIXTY_FOUR(GREEN_OF_TWO)},
+                                      {SIXTY_FOUR(BLUE_OF_TWO)}};
+static const uint8_t of_third[3][64] = {{SIXTY_FOUR(RED_OF_THIRD)},
+                                        {SIXTY_FOUR(GREEN_OF_THIRD)},
+                                        {SIXTY_FOUR(BLUE_OF_THIRD)}};
+
 static void split_avx512(const uint8_t *in, uint32_t count, uint8_t *const rgb[3])
 {
-    /* Of 64 pixels in three vectors: those in the first two, and in the third. */
-    uint8_t two[3][64], third[3][64];
-    for (size_t c = 0; c < 3; c++)
-        for (size_t i = 0; i < 64; i++) {
-            size_t place = 3 * i + c;
-            two[c][i] = (uint8_t)(place < 128 ? place : 0);
-            third[c][i] = (uint8_t)(place < 128 ? i : place - 64);
-        }
     for (size_t i = 0; i < count; i += 64) {
         const uint8_t *pixels = in + 3 * i;
         size_t bytes = 3 * ((size_t)count - i);
         __m512i a = load(pixels), b = bytes > 64 ? load(pixels + 64) : a;
         __m512i last = bytes > 128 ? load(pixels + 128) : a;
         for (size_t c = 0; c < 3; c++) {
-            __m512i mixed = _mm512_permutex2var_epi8(a, load(two[c]), b);
-            store(rgb[c] + i, _mm512_permutex2var_epi8(mixed, load(third[c]), last));
+            __m512i mixed = _mm512_permutex2var_epi8(a, load(of_two[c]), b);
+            store(rgb[c] + i, _mm512_permutex2var_epi8(mixed, load(of_third[c]), last));
         }
     }
 }

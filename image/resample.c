@@ -386,5 +386,7 @@ struct status resampler_write(struct resampler *resampler, const struct row_sour
                               const struct tensor_format *format, void *out)
 {
     tensor_writer_start(resampler->writer, format, crop->window.height, crop->window.width, out);
-    return resample(resampler, source, crop, pixels, crop->flip, NULL);
+    TRY(resample(resampler, source, crop, pixels, crop->flip, NULL));
+    tensor_writer_finish(resampler->writer);
+    return OK;
 }

@@ -125,6 +125,8 @@ void tensor_write(const struct tensor_format *format, const struct picture *pict
                 kernels->planar(&map, pixels, count, (uint8_t *)out + first * element_bytes, plane);
         }
     }
+    if (kernels->finish)
+        kernels->finish();
 }
 
 /* --- Rows of planes ------------------------------------------------------------------------------
@@ -197,4 +199,10 @@ void tensor_writer_row(struct tensor_writer *writer, uint32_t y, const uint8_t *
     for (int c = 0; c < 3; c++)
         writer->kernels->channel(&writer->map, c, rgb[c], writer->width,
                                  writer->out + (size_t)c * writer->plane_bytes + row_bytes * y);
+}
+
+void tensor_writer_finish(struct tensor_writer *writer)
+{
+    if (writer->kernels->finish)
+        writer->kernels->finish();
 }

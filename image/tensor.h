@@ -42,5 +42,7 @@ void tensor_writer_start(struct tensor_writer *writer, const struct tensor_forma
 /* Writes row y: `width` samples of red, green and blue, after each of which 64 bytes may be read.
  */
 void tensor_writer_row(struct tensor_writer *writer, uint32_t y, const uint8_t *const rgb[3]);
+/* Ends the image: other threads may read it then. */
+void tensor_writer_finish(struct tensor_writer *writer);
 
 #endif

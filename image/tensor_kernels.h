@@ -35,6 +35,8 @@ struct tensor_kernels {
     /* `count` samples of channel c alone. */
     void (*channel)(const struct tensor_map *map, int c, const uint8_t *samples, size_t count,
                     void *out);
+    /* After an image, before another thread reads it; NULL if there is nothing to be done. */
+    void (*finish)(void);
 };
 
 extern const struct tensor_kernels tensor_plain;

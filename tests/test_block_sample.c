@@ -19,6 +19,8 @@ static const struct jpeg_kind kinds[] = {
     {.name = "RGB", .components = 3, .factors = {{1, 1}, {1, 1}, {1, 1}}, .keep_rgb = true},
 };
 
+#define IMAGE_BYTES ((size_t)224 * 224 * 3 * 4) /* at most */
+
 /* The scratch of a thread, and an image in both forms. */
 struct scene {
     struct decoder *decoder;
@@ -27,8 +29,7 @@ struct scene {
     struct picture whole, resized;
     struct coefficients coefficients;
     struct buffer bytes;
-    uint8_t *expected, *out;
-    size_t expected_capacity, out_capacity;
+    uint8_t *expected, *out; /* aligned as batches are */
 };
 
 static void scene_open(struct scene *scene)
@@ -37,6 +38,8 @@ static void scene_open(struct scene *scene)
     assert_ok(decoder_open(&scene->decoder));
     assert_ok(resampler_open(&scene->resampler));
     assert_ok(block_sampler_open(&scene->sampler));
+    assert_ok(memory_alloc_tensor(IMAGE_BYTES, &scene->expected));
+    assert_ok(memory_alloc_tensor(IMAGE_BYTES + 64, &scene->out));
 }
 
 static void scene_done(struct scene *scene)
@@ -64,8 +67,7 @@ static size_t scene_run(struct scene *scene, const struct crop *crop, enum pixel
 {
     struct block_reader reader = coefficients_reader(&scene->coefficients);
     size_t bytes = tensor_image_bytes(format, crop->window.height, crop->window.width);
-    assert_ok(memory_grow(bytes, 1, &scene->expected, &scene->expected_capacity));
-    assert_ok(memory_grow(bytes + 64, 1, &scene->out, &scene->out_capacity));
+    assert_true(bytes <= IMAGE_BYTES);
     enum pixels exact = pixels == PIXELS_FAST ? PIXELS_PILLOW : pixels;
     assert_ok(resampler_run(scene->resampler, &scene->whole, crop, exact, &scene->resized));
     tensor_write(format, &scene->resized, crop->flip, scene->expected);

@@ -103,7 +103,7 @@ static void halves_round_to_even(void **state)
 static void check_variant(const struct tensor_kernels *kernels, const struct tensor_map *map,
                           const uint8_t *pixels, size_t count)
 {
-    uint8_t expected[3 * MOST * 4 + 64], out[3 * MOST * 4 + 64];
+    _Alignas(64) uint8_t expected[3 * MOST * 4 + 64], out[3 * MOST * 4 + 64];
     size_t bytes = 3 * count * tensor_type_bytes(map->type);
     memset(expected, 0xa5, sizeof expected);
     memset(out, 0xa5, sizeof out);
