@@ -25,6 +25,7 @@ static const uint64_t publish_bytes = (uint64_t)1 << 30;
 struct stage {
     char *dest;
     int lock_fd;
+    uint64_t block_bytes; /* of its file system */
     pthread_mutex_t mutex;
     struct stage_unit *finished;
     uint64_t finished_bytes;
@@ -58,6 +59,12 @@ static struct status lock(struct stage *stage)
     return OK;
 }
 
+static void stage_measure(struct stage *stage)
+{
+    struct statvfs info;
+    stage->block_bytes = fstatvfs(stage->lock_fd, &info) || !info.f_frsize ? 1 : info.f_frsize;
+}
+
 static bool is_leftover(const char *name)
 {
     size_t length = strlen(name), suffix = sizeof partial_suffix - 1;
@@ -87,6 +94,7 @@ struct status stage_open(const char *dest, struct stage **ret_stage)
     TRY(string_copy(dest, &stage->dest));
     TRY(folder_create(dest));
     TRY(lock(stage));
+    stage_measure(stage);
     TRY(remove_leftovers(stage));
     *ret_stage = MOVE(stage);
     return OK;
@@ -120,25 +128,55 @@ struct status stage_has_unit(const struct stage *stage, const char *name, bool *
     return OK;
 }
 
-struct status stage_check_space(const struct stage *stage, uint64_t bytes, uint64_t files)
+/* --- Space --- */
+
+void stage_need_add(struct stage_need *need, const struct stage *stage, uint64_t size_bytes)
+{
+    uint64_t last = size_bytes % stage->block_bytes;
+    need->bytes += size_bytes + (last ? stage->block_bytes - last : 0);
+    need->files++;
+}
+
+void stage_need_guess(struct stage_need *need, const struct stage *stage, uint64_t bytes,
+                      uint64_t files)
+{
+    need->bytes += bytes + files * stage->block_bytes / 2;
+    need->files += files;
+}
+
+/* A file system that does not say what it has is met at the first write that fails. */
+static struct stage_need stage_room(const struct stage *stage)
 {
     struct statvfs info;
-    char needed[16], there[16];
+    struct stage_need room = {UINT64_MAX, UINT64_MAX};
     if (fstatvfs(stage->lock_fd, &info))
-        return OK; /* a file system that does not say is met at the first write that fails */
-    uint64_t free_bytes = (uint64_t)info.f_bavail * info.f_frsize;
-    uint64_t needed_bytes = bytes + files * (uint64_t)info.f_frsize / 2;
-    if (needed_bytes > free_bytes)
+        return room;
+    room.bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    if (info.f_files)
+        room.files = info.f_favail;
+    return room;
+}
+
+bool stage_has_room(const struct stage *stage, const struct stage_need *need)
+{
+    struct stage_need room = stage_room(stage);
+    return need->bytes <= room.bytes && need->files <= room.files;
+}
+
+struct status stage_check_space(const struct stage *stage, const struct stage_need *need)
+{
+    struct stage_need room = stage_room(stage);
+    char needed[16], there[16];
+    if (need->bytes > room.bytes)
         FAIL(STATUS_NO_SPACE,
-             "'%s' needs %s, its file system has %s free; free some or choose another "
-             "folder",
-             stage->dest, format_bytes(needed_bytes, needed), format_bytes(free_bytes, there));
-    if (info.f_files && files > info.f_favail)
+             "'%s' needs %s, its file system has %s free; free some or choose another folder",
+             stage->dest, format_bytes(need->bytes, needed), format_bytes(room.bytes, there));
+    if (need->files > room.files)
         FAIL(STATUS_NO_SPACE,
              "'%s' needs %" PRIu64 " files, its file system has inodes for %" PRIu64
              "; pack the archive in place instead (headrace pack --in-place), or choose another "
              "folder",
-             stage->dest, files, (uint64_t)info.f_favail);
+             stage->dest, need->files, room.files);
     return OK;
 }
 

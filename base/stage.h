@@ -33,9 +33,19 @@ CLEANUP_POINTER(stage_close, struct stage)
 struct status stage_publish(struct stage *stage);
 /* Whether DEST/NAME exists, that is, was published by an earlier run. */
 struct status stage_has_unit(const struct stage *stage, const char *name, bool *ret_has);
-/* Fails with STATUS_NO_SPACE, saying how much is needed, if the file system has not so many bytes
- * or inodes left. */
-struct status stage_check_space(const struct stage *stage, uint64_t bytes, uint64_t files);
+/* What is to be written: bytes in whole blocks of the file system, files and folders. */
+struct stage_need {
+    uint64_t bytes, files;
+};
+/* Adds a file. */
+void stage_need_add(struct stage_need *need, const struct stage *stage, uint64_t size_bytes);
+/* Adds `files` files of `bytes` bytes in all, each of which leaves half a block empty. */
+void stage_need_guess(struct stage_need *need, const struct stage *stage, uint64_t bytes,
+                      uint64_t files);
+/* Whether the file system has so many bytes and inodes left, or does not say. */
+bool stage_has_room(const struct stage *stage, const struct stage_need *need);
+/* Fails with STATUS_NO_SPACE, saying how much is needed and there, if it has not. */
+struct status stage_check_space(const struct stage *stage, const struct stage_need *need);
 
 /* `name` is a file name (a class), or "" for the destination itself. */
 struct status stage_unit_open(struct stage *stage, const char *name, struct stage_unit **ret_unit);

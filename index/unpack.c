@@ -62,13 +62,14 @@ static struct status classes_bound(struct unpacker *unpacker)
 /* What the files of an index take; those of `dct` records a little less than that. */
 static struct status space_check(const struct unpacker *unpacker)
 {
-    uint64_t bytes = 0, count = index_count(unpacker->index);
+    struct stage_need need = {0};
+    uint64_t count = index_count(unpacker->index);
     for (uint64_t i = 0; i < count; i++) {
         struct record record;
         TRY(index_record(unpacker->index, i, &record));
-        bytes += record.length;
+        stage_need_add(&need, unpacker->stage, record.length);
     }
-    return stage_check_space(unpacker->stage, bytes, count);
+    return stage_check_space(unpacker->stage, &need);
 }
 
 /* Writes a file unless it is there. How long that of a `dct` record is shows only when it is

@@ -13,9 +13,6 @@
 #include "prep/extract.h"
 #include "prep/kaggle_zip.h"
 
-/* Of a training image; for the number of files to expect. */
-#define EXTRACT_MEAN_IMAGE_BYTES 110000
-
 struct extract_job {
     const struct extract_options *options;
     struct archive_file *file; /* a tar, or */

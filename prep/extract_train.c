@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "image/source.h"
 #include "prep/extract_job.h"
+#include "prep/extract_space.h"
 #include "prep/train_inner.h"
 
 /* The inner archives of a file that can be read in parallel. */
@@ -90,20 +91,12 @@ static struct status extract_item(uint64_t i, unsigned thread, void *context)
     return extract_class(job, reader, train->inner->classes[i], inner);
 }
 
-static struct status check_space(const struct train_job *train)
+static uint64_t inner_bytes(const struct train_inner *inner)
 {
-    uint64_t bytes = 0, total_bytes = 0, folders = 0;
-    for (size_t i = 0; i < train->inner->count; i++) {
-        bool has_unit;
-        TRY(stage_has_unit(train->job->stage, train->inner->classes[i], &has_unit));
-        total_bytes += train->inner->items[i]->size_bytes;
-        if (has_unit)
-            continue;
-        bytes += train->inner->items[i]->size_bytes;
-        folders++;
-    }
-    progress_set_total(train->job->progress, 0, total_bytes);
-    return stage_check_space(train->job->stage, bytes, folders + bytes / EXTRACT_MEAN_IMAGE_BYTES);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < inner->count; i++)
+        bytes += inner->items[i]->size_bytes;
+    return bytes;
 }
 
 static struct status extract_parallel(struct extract_job *job)
@@ -119,7 +112,8 @@ static struct status extract_parallel(struct extract_job *job)
     job->classes = inner.count;
     atomic_fetch_add(&job->ignored, outer.count - inner.count);
     struct train_job train = {job, &inner};
-    TRY(check_space(&train));
+    TRY(extract_check_space(job->options, job->stage));
+    progress_set_total(job->progress, 0, inner_bytes(&inner));
     TRY(pool_open(job->options->threads, &pool));
     return pool_run(pool, inner.count, extract_item, &train);
 }

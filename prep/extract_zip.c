@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "prep/extract_job.h"
+#include "prep/extract_space.h"
 
 /* One part of the file: its images by class. */
 struct zip_job {
@@ -85,28 +86,6 @@ static struct status check_classes(const struct zip_job *zip)
     return OK;
 }
 
-/* --- Space --- */
-
-static struct status check_space(const struct zip_job *zip)
-{
-    struct extract_job *job = zip->job;
-    const struct kaggle_images *images = zip->images;
-    uint64_t bytes = 0, stored_bytes = 0, files = 0;
-    char wnid[WNID_LENGTH + 1];
-    for (size_t i = 0; i < zip->class_count; i++) {
-        bool has_unit;
-        TRY(stage_has_unit(job->stage, kaggle_wnid(images->items[zip->starts[i]].wnid_number, wnid),
-                           &has_unit));
-        for (size_t k = zip->starts[i]; k < zip->starts[i + 1]; k++) {
-            bytes += has_unit ? 0 : images->items[k].place.size_bytes;
-            stored_bytes += images->items[k].place.packed_bytes;
-        }
-        files += has_unit ? 0 : zip->starts[i + 1] - zip->starts[i] + 1;
-    }
-    progress_set_total(job->progress, images->count, stored_bytes);
-    return stage_check_space(job->stage, bytes, files);
-}
-
 /* --- Extraction --- */
 
 struct zip_input {
@@ -168,6 +147,14 @@ static struct status choose_images(struct zip_job *zip)
     return sort_val(job);
 }
 
+static uint64_t stored_bytes(const struct kaggle_images *images)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < images->count; i++)
+        bytes += images->items[i].place.packed_bytes;
+    return bytes;
+}
+
 struct status extract_zip(struct extract_job *job)
 {
     CLEANUP(zip_job_done) struct zip_job zip = {.job = job};
@@ -175,7 +162,8 @@ struct status extract_zip(struct extract_job *job)
     TRY(choose_images(&zip));
     TRY(find_classes(&zip));
     TRY(check_classes(&zip));
-    TRY(check_space(&zip));
+    TRY(extract_check_space(job->options, job->stage));
+    progress_set_total(job->progress, zip.images->count, stored_bytes(zip.images));
     job->classes = zip.class_count;
     job->ignored = job->layout == LAYOUT_TRAIN ? job->zip->other_count : 0;
     TRY(pool_open(job->options->threads, &pool));

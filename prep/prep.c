@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/shell.h"
 #include "prep/extract_job.h"
+#include "prep/extract_space.h"
 #include "prep/layout.h"
 #include "prep/official.h"
 
@@ -316,21 +317,40 @@ static struct status check_archive(const char *path, enum archive_layout expecte
 
 /* --- Doing the work --- */
 
-static void add_size(const char *archive, const char *part, uint64_t *total_bytes)
+struct part_to_fill {
+    const char *archive, *dest;
+    enum image_set set;
+};
+
+static bool is_to_be_counted(const struct part_to_fill *part)
 {
-    struct stat info;
-    if (archive && !path_exists(part) && stat(archive, &info) == 0)
-        *total_bytes += (uint64_t)info.st_size;
+    return part->archive && !path_exists(part->dest);
 }
 
-/* Both archives have to fit, and that is known before the first is unpacked. */
-static struct status check_space(const struct stage *stage, const struct prep_inputs *inputs,
-                                 const struct prep_parts *parts)
+/* Both archives have to fit, and that is known before the first is unpacked. A part that is there
+ * already is left to its own extraction, which checks again. */
+static struct status check_space(const struct prep_options *options, const struct stage *stage,
+                                 const struct prep_inputs *inputs, const struct prep_parts *parts,
+                                 const struct devkit *devkit)
 {
+    const struct part_to_fill both[] = {{inputs->train, parts->train, IMAGE_SET_TRAIN},
+                                        {inputs->val, parts->val, IMAGE_SET_VAL}};
+    struct stage_need need = {0};
     uint64_t total_bytes = 0;
-    add_size(inputs->train, parts->train, &total_bytes);
-    add_size(inputs->val, parts->val, &total_bytes);
-    return stage_check_space(stage, total_bytes, total_bytes / EXTRACT_MEAN_IMAGE_BYTES);
+    struct stat info;
+    for (size_t i = 0; i < ARRAY_LENGTH(both); i++)
+        if (is_to_be_counted(&both[i]) && stat(both[i].archive, &info) == 0)
+            total_bytes += (uint64_t)info.st_size;
+    if (extract_is_roomy(stage, total_bytes))
+        return OK;
+    for (size_t i = 0; i < ARRAY_LENGTH(both); i++)
+        if (is_to_be_counted(&both[i]))
+            TRY(extract_count(&(struct extract_options){.archive = both[i].archive,
+                                                        .devkit = devkit,
+                                                        .threads = options->threads,
+                                                        .part = both[i].set},
+                              stage, true, &need));
+    return stage_check_space(stage, &need);
 }
 
 static struct status extract_part(const struct prep_options *options, const char *archive,
@@ -365,7 +385,7 @@ struct status prep(const struct prep_options *options, struct prep_result *ret_r
     TRY(check_archive(inputs.train, LAYOUT_TRAIN, options->delete_source));
     TRY(check_archive(inputs.val, LAYOUT_VAL, options->delete_source));
     TRY(stage_open(options->dest, &stage));
-    TRY(check_space(stage, &inputs, &parts));
+    TRY(check_space(options, stage, &inputs, &parts, devkit));
     TRY(extract_part(options, inputs.train, parts.train, IMAGE_SET_TRAIN, devkit, &result.train));
     TRY(extract_part(options, inputs.val, parts.val, IMAGE_SET_VAL, devkit, &result.val));
     TRY(verify(&(struct verify_options){.path = options->dest,

@@ -114,8 +114,11 @@ static struct status write_items(const struct repair_job *job)
     CLEANUP(stage_close) struct stage *stage = NULL;
     CLEANUP(source_reader_close) struct source_reader *reader = NULL;
     CLEANUP(progress_close) struct progress *progress = NULL;
+    struct stage_need need = {0};
     TRY(stage_open(job->set->path, &stage));
-    TRY(stage_check_space(stage, job->bytes, job->item_count));
+    for (size_t i = 0; i < job->item_count; i++)
+        stage_need_add(&need, stage, job->source->items[job->items[i]].length);
+    TRY(stage_check_space(stage, &need));
     TRY(source_reader_open(job->source, &reader));
     TRY(progress_open("repair", "images", job->item_count, 0, &progress));
     for (size_t i = 0, next; i < job->item_count; i = next) {

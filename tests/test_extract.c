@@ -414,8 +414,19 @@ static void test_space_check(void **state)
     (void)state;
     CLEANUP(stage_close) struct stage *stage = NULL;
     assert_ok(stage_open(test_path("space"), &stage));
-    assert_ok(stage_check_space(stage, 1000, 10));
-    assert_fails(stage_check_space(stage, (uint64_t)1 << 60, 10), STATUS_NO_SPACE, "needs 1.2 EB");
+    struct stage_need need = {0};
+    stage_need_add(&need, stage, 1);
+    uint64_t block_bytes = need.bytes;
+    stage_need_add(&need, stage, block_bytes);
+    stage_need_add(&need, stage, block_bytes + 1);
+    stage_need_add(&need, stage, 0);
+    assert_int_equal(need.bytes, 4 * block_bytes);
+    assert_int_equal(need.files, 4);
+    assert_true(stage_has_room(stage, &need));
+    assert_ok(stage_check_space(stage, &need));
+    need.bytes = (uint64_t)1 << 60;
+    assert_false(stage_has_room(stage, &need));
+    assert_fails(stage_check_space(stage, &need), STATUS_NO_SPACE, "needs 1.2 EB");
 }
 
 static void test_real_archives(void **state)
