@@ -1,68 +1,74 @@
 #!/usr/bin/env python3
-"""Loader speed side by side: headrace, torchvision and DALI on the same JPEGs, one core.
+"""Loader speed side by side: headrace, torchvision, DALI, FFCV and webdataset on the same images.
 
-Each prepares RandomResizedCrop 224 + flip to normalised f32 from the thousand real images of
-HEADRACE_DATA (or the class folders given), in random order. The three take turns; the table shows
-medians and ratios. The peers live in virtual environments under build/peers (HEADRACE_PEERS), made
-on the first run from PyPI.
+Each prepares RandomResizedCrop 224 + flip of the thousand real images of HEADRACE_DATA (or of the class folders given)
+in random order. All are started first; then they take turns, on one core and on two, and medians are compared. FFCV reads
+its own re-encoded files and gives bytes, so headrace gives bytes beside it. The peers live in virtual environments under
+build/peers (HEADRACE_PEERS), made on the first run from PyPI; FFCV also needs the Debian packages libopencv-dev,
+libturbojpeg0-dev, pkg-config and python3-dev.
 
-    scripts/bench_loader.py [--images CLASS_FOLDERS] [--rounds 5] [--core 0]
+    scripts/bench_loader.py [--images CLASS_FOLDERS] [--rounds 5] [--cores 0,1] [--without ffcv,webdataset]
 """
 
 import argparse
+import io
 import json
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
+import tarfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADRACE = ROOT / "build/headrace"
+SCRIPTS = ROOT / "scripts/peers"
 PEERS = pathlib.Path(os.environ.get("HEADRACE_PEERS", ROOT / "build/peers"))
+TORCH = ["torch", "torchvision", "pillow==11.3.0", "numpy", "safetensors"]
+# What is installed into each virtual environment, by one call of pip each.
 PACKAGES = {
-    "torch": ["torch", "torchvision", "pillow==11.3.0", "numpy", "safetensors"],
-    "dali": ["nvidia-dali-cuda120==2.4.0", "numpy"],
+    "torch": [TORCH],
+    "dali": [["nvidia-dali-cuda120==2.4.0", "numpy"]],
+    "webdataset": [TORCH, ["webdataset"]],
+    "ffcv": [["-U", "pip", "setuptools", "wheel"],
+             [*TORCH, "numba", "opencv-python-headless", "terminaltables", "fastargs", "matplotlib", "assertpy", "tqdm",
+              "psutil", "pandas"],
+             ["--no-build-isolation", "--no-deps", "ffcv==1.0.2"]],
+}
+FFCV_MODES = ["jpg", "proportion", "raw"]
+
+# What is compared: ours, the peer, the ratio to reach and the one to aim at.
+ROWS = [
+    ("exact f32", "torchvision f32", 9, 12),
+    ("exact f32", "DALI f32", 5.5, 7),
+    ("exact f32", "webdataset f32", None, None),
+    ("fast f32", "torchvision f32", 13, 17),
+    ("fast f32", "DALI f32", 8, 10),
+    ("fast u8", "FFCV jpg", 5, 6),
+    ("fast u8", "FFCV proportion", 3.8, 4.5),
+    ("fast u8", "FFCV raw", 2.1, 2.5),
+    ("fast u8 AVX2", "FFCV jpg", 2.8, 4),
+    ("exact u8", "FFCV jpg", None, None),
+    ("jpeg f32", "torchvision f32", None, None),
+    ("jpeg f32", "DALI f32", None, None),
+]
+# One core to two.
+SCALING = [("fast f32", 1.85, 1.95), ("exact f32", 1.85, 1.95)]
+MEMORY_CEILING_BYTES = 10**9
+
+OURS = {
+    "exact f32": ("dct", "pillow", "f32", {}),
+    "fast f32": ("dct", "fast", "f32", {}),
+    "exact u8": ("dct", "pillow", "u8", {}),
+    "fast u8": ("dct", "fast", "u8", {}),
+    "fast u8 AVX2": ("dct", "fast", "u8", {"HEADRACE_CPU": "avx2"}),
+    "jpeg f32": ("jpeg", "pillow", "f32", {}),
 }
 
-TORCHVISION = """
-import sys, time, torch, torchvision
-from torchvision import transforms as T
-torch.set_num_threads(1)
-data = torchvision.datasets.ImageFolder(sys.argv[1], T.Compose([
-    T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor(),
-    T.Normalize([.485, .456, .406], [.229, .224, .225])]))
-loader = torch.utils.data.DataLoader(data, batch_size=64, shuffle=True, num_workers=1,
-                                     persistent_workers=True)
-for repeat in range(2):
-    start, images = time.perf_counter(), 0
-    for batch, labels in loader:
-        images += len(batch)
-    rate = images / (time.perf_counter() - start)
-print(rate)
-"""
 
-DALI = """
-import sys, time
-from nvidia.dali import pipeline_def, fn, types
-@pipeline_def(batch_size=64, num_threads=1, device_id=None, seed=1)
-def pipe(root):
-    files, labels = fn.readers.file(file_root=root, random_shuffle=True, name="reader")
-    images = fn.decoders.image_random_crop(files, device="cpu", random_area=[.08, 1.],
-                                           random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10)
-    images = fn.resize(images, size=[224, 224], interp_type=types.INTERP_LINEAR, antialias=True)
-    return fn.crop_mirror_normalize(
-        images, dtype=types.FLOAT, output_layout="CHW", mirror=fn.random.coin_flip(),
-        mean=[.485 * 255, .456 * 255, .406 * 255], std=[.229 * 255, .224 * 255, .225 * 255]), labels
-p = pipe(sys.argv[1])
-p.build()
-count = p.epoch_size("reader")
-for repeat in range(2):
-    start, images = time.perf_counter(), 0
-    while images < count:
-        images += len(p.run()[0])
-    rate = images / (time.perf_counter() - start)
-print(rate)
-"""
+def run(command, **options):
+    return subprocess.run([str(word) for word in command], check=True, text=True, **options)
 
 
 def peer_python(name):
@@ -70,68 +76,182 @@ def peer_python(name):
     folder = PEERS / name
     python = folder / "bin/python"
     if not python.exists():
-        print(f"making {folder}: {' '.join(PACKAGES[name])}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES[name]], check=True)
-    return str(python)
+        run([sys.executable, "-m", "venv", folder])
+        for packages in PACKAGES[name]:
+            print(f"{folder}: {' '.join(packages)}", file=sys.stderr)
+            run([python, "-m", "pip", "install", "-q", *packages])
+    return python
 
 
-def run_pinned(core, command):
-    """The output of a command that may use one core only."""
-    done = subprocess.run(["taskset", "-c", str(core), *command], check=True, text=True,
-                          stdout=subprocess.PIPE)
-    return done.stdout
+class Ours:
+    """headrace bench, run anew for each turn."""
+
+    def __init__(self, name, cores, work):
+        encoding, pixels, dtype, environment = OURS[name]
+        self.rates = []
+        self.environment = {**os.environ, **environment}
+        layout = "nchw" if dtype == "f32" else "nhwc"
+        self.command = ["taskset", "-c", ",".join(cores), HEADRACE, "bench", work / f"{encoding}.idx", "-j", len(cores),
+                        "--dtype", dtype, "--layout", layout, "--pixels", pixels, "--epochs", "6", "--json"]
+
+    def turn(self):
+        """The median of all passes but the first."""
+        done = run(self.command, stdout=subprocess.PIPE, env=self.environment)
+        passes = [json.loads(line)["images_per_second"] for line in done.stdout.splitlines()]
+        return statistics.median(passes[1:])
+
+    def close(self):
+        pass
+
+
+class Peer:
+    """A process that waits for its turns (scripts/peers/contest.py)."""
+
+    def __init__(self, environment, script, data, dtype, cores):
+        self.rates = []
+        self.name = script
+        self.process = subprocess.Popen(
+            ["taskset", "-c", ",".join(cores), peer_python(environment), SCRIPTS / script, data, "--dtype", dtype,
+             "--threads", str(len(cores))], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def answer(self, word):
+        """What follows `word` in the next line that begins with it; libraries may say more before."""
+        for line in self.process.stdout:
+            if line.startswith(word):
+                return line[len(word):].strip()
+        raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
+
+    def turn(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return float(self.answer("rate"))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def peers_open(options, cores, images, work):
+    """The peers by the names in ROWS."""
+    peers = {
+        "torchvision f32": lambda: Peer("torch", "torchvision_loader.py", images, "f32", cores),
+        "DALI f32": lambda: Peer("dali", "dali_loader.py", images, "f32", cores),
+        "webdataset f32": lambda: Peer("webdataset", "webdataset_loader.py", work / f"shards-{len(cores)}", "f32", cores),
+    }
+    for mode in FFCV_MODES:
+        peers[f"FFCV {mode}"] = lambda mode=mode: Peer("ffcv", "ffcv_loader.py", work / f"{mode}.beton", "u8", cores)
+    opened = {}
+    for name, make in peers.items():
+        if name.split()[0].lower() not in options.without:
+            opened[name] = make()
+            opened[name].answer("ready")  # one after the other, so that none is disturbed while it starts
+    return opened
 
 
 def images_prepare(work):
     """Extracts the thousand real images into class folders once."""
     data = pathlib.Path(os.environ.get("HEADRACE_DATA", ROOT / "../shared/data"))
-    archive = data / "ILSVRC2012_img_train.tar"
     folder = work / "train"
     if not folder.exists():
-        subprocess.run([ROOT / "build/headrace", "extract", archive, folder], check=True)
+        run([HEADRACE, "extract", data / "ILSVRC2012_img_train.tar", folder], stdout=subprocess.DEVNULL)
     return folder
+
+
+def member_add(tar, name, content):
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def shards_write(images, folder, count):
+    """webdataset's shards, one for each worker: two cannot share one."""
+    folder.mkdir(exist_ok=True)
+    classes = sorted(path.name for path in images.iterdir())
+    files = sorted(images.glob("*/*"))
+    random.Random(1).shuffle(files)
+    for shard in range(count):
+        with tarfile.open(folder / f"{shard}.tar", "w") as tar:
+            for number, path in enumerate(files[shard::count]):
+                member_add(tar, f"{number:08}.jpg", path.read_bytes())
+                member_add(tar, f"{number:08}.cls", str(classes.index(path.parent.name)).encode())
+
+
+def data_prepare(options, images, work, core_counts):
+    for encoding in ["dct", "jpeg"]:
+        run([HEADRACE, "pack", images, "-o", work / f"{encoding}.idx", "--encoding", encoding], stdout=subprocess.DEVNULL)
+    if "webdataset" not in options.without:
+        for count in core_counts:
+            shards_write(images, work / f"shards-{count}", count)
+    for mode in FFCV_MODES if "ffcv" not in options.without else []:
+        file = work / f"{mode}.beton"
+        if not file.exists():
+            partial = file.with_suffix(".partial")
+            run([peer_python("ffcv"), SCRIPTS / "ffcv_write.py", images, partial, mode], stdout=subprocess.DEVNULL)
+            partial.rename(file)
+
+
+def contest_run(options, cores, images, work):
+    """Medians by name, for all who take turns on these cores."""
+    contestants = {name: Ours(name, cores, work) for name in OURS}
+    contestants.update(peers_open(options, cores, images, work))
+    for turn in range(options.rounds):
+        for name, contestant in contestants.items():
+            contestant.rates.append(contestant.turn())
+            print(f"{len(cores)} cores, round {turn + 1}: {name} {contestant.rates[-1]:.0f}", file=sys.stderr)
+    for contestant in contestants.values():
+        contestant.close()
+    return {name: statistics.median(contestant.rates) for name, contestant in contestants.items()}
+
+
+def wanted(value):
+    return "" if value is None else f"{value} x"
+
+
+def table_print(title, medians):
+    print(f"| {title} | images/s | peer | images/s | ratio | at least | aim |\n|---|---|---|---|---|---|---|")
+    for ours, peer, least, aim in ROWS:
+        if peer in medians:
+            print(f"| {ours} | {medians[ours]:.0f} | {peer} | {medians[peer]:.0f} | {medians[ours] / medians[peer]:.2f} x "
+                  f"| {wanted(least)} | {wanted(aim)} |")
+    print()
+
+
+def memory_measure(work, dtype):
+    """Most bytes resident with 16 workers and batches of 256; the page cache is not among them."""
+    process = subprocess.Popen([HEADRACE, "bench", work / "dct.idx", "-j", "16", "-b", "256", "--dtype", dtype, "--epochs", "1",
+                                "--json"], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError("headrace bench failed")
+    return usage.ru_maxrss * 1024
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=pathlib.Path, help="class folders; default: the real mini set")
+    parser.add_argument("--images", type=pathlib.Path, help="class folders; default: the thousand real ones")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--core", type=int, default=0)
+    parser.add_argument("--cores", default="0,1", help="the first is used alone, then all")
+    parser.add_argument("--without", default="", help="peers to leave out: torchvision,dali,ffcv,webdataset")
     options = parser.parse_args()
+    options.without = options.without.lower().split(",")
+    cores = options.cores.split(",")
+    core_sets = [cores[:1]] + ([cores] if len(cores) > 1 else [])
 
     work = ROOT / "build/bench_loader"
     work.mkdir(parents=True, exist_ok=True)
     images = options.images or images_prepare(work)
-    index = work / "train.idx"
-    subprocess.run([ROOT / "build/headrace", "pack", images, "-o", index, "--encoding", "jpeg"],
-                   check=True, stdout=subprocess.DEVNULL)
+    data_prepare(options, images, work, [len(core_set) for core_set in core_sets])
+    medians = [contest_run(options, core_set, images, work) for core_set in core_sets]
 
-    def headrace_rate():
-        text = run_pinned(options.core, [str(ROOT / "build/headrace"), "bench", str(index), "-j", "1",
-                                         "--layout", "nchw", "--epochs", "3", "--json"])
-        return json.loads(text.splitlines()[-1])["images_per_second"]
-
-    def peer_rate(name, program):
-        return float(run_pinned(options.core, [peer_python(name), "-c", program, str(images)]))
-
-    loaders = {
-        "headrace": headrace_rate,
-        "torchvision": lambda: peer_rate("torch", TORCHVISION),
-        "DALI CPU": lambda: peer_rate("dali", DALI),
-    }
-    rates = {name: [] for name in loaders}
-    for turn in range(options.rounds):
-        for name, measure in loaders.items():
-            rates[name].append(measure())
-            print(f"round {turn + 1}: {name} {rates[name][-1]:.0f} images/s", file=sys.stderr)
-
-    ours = statistics.median(rates["headrace"])
-    print("| loader, one core, f32 NCHW | images/s | headrace is |\n|---|---|---|")
-    for name, values in rates.items():
-        median = statistics.median(values)
-        ratio = "" if name == "headrace" else f"{ours / median:.2f} x"
-        print(f"| {name} | {median:.0f} | {ratio} |")
+    for core_set, rates in zip(core_sets, medians):
+        table_print("one core" if len(core_set) == 1 else f"{len(core_set)} cores", rates)
+    for name, least, aim in SCALING if len(medians) == 2 else []:
+        print(f"{name}: {len(cores)} cores make {medians[1][name] / medians[0][name]:.2f} x one core (at least {least} x, "
+              f"aim {aim} x)")
+    for dtype in ["u8", "f32"]:
+        print(f"memory, 16 workers, batch 256, {dtype}: {memory_measure(work, dtype) / 1e6:.0f} MB resident "
+              f"(below {MEMORY_CEILING_BYTES / 1e6:.0f})")
 
 
 if __name__ == "__main__":

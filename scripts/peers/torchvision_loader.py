@@ -1,0 +1,29 @@
+"""torchvision's ImageFolder and DataLoader, as PyTorch's ImageNet example has them; with u8 without ToTensor and Normalize."""
+import numpy
+import torch
+import torchvision
+from torchvision import transforms
+
+import contest
+
+
+def to_bytes(image):
+    return torch.from_numpy(numpy.array(image))
+
+
+def main():
+    options = contest.arguments()
+    torch.set_num_threads(1)
+    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
+    if options.dtype == "u8":
+        steps += [to_bytes]
+    else:
+        steps += [transforms.ToTensor(), transforms.Normalize([.485, .456, .406], [.229, .224, .225])]
+    data = torchvision.datasets.ImageFolder(options.data, transforms.Compose(steps))
+    loader = torch.utils.data.DataLoader(data, batch_size=contest.BATCH, shuffle=True,
+                                         num_workers=options.threads, persistent_workers=True)
+    contest.serve(lambda: (len(images) for images, _ in loader))
+
+
+if __name__ == "__main__":
+    main()
