@@ -130,7 +130,7 @@ struct status record_image_tensor(struct record_image *image, const struct crop 
     if (!scratch->resampler)
         TRY(resampler_open(&scratch->resampler));
     TRY(record_image_decode(image, &region, &scratch->decoded));
-    TRY(resampler_run(scratch->resampler, &scratch->decoded, crop, PIXELS_PILLOW,
+    TRY(resampler_run(scratch->resampler, &scratch->decoded, crop, image->pixels,
                       &scratch->resized));
     tensor_write(format, &scratch->resized, crop->flip, out);
     return OK;

@@ -6,6 +6,7 @@
 #include "image/decode.h"
 #include "image/folder_source.h"
 #include "index/loader.h"
+#include "index/pack.h"
 #include "index/writer.h"
 #include "tests/test.h"
 
@@ -349,6 +350,43 @@ static void test_label_map(void **state)
     assert_fails(loader_open(index, &options, &refused), STATUS_CORRUPT, "class1");
 }
 
+/* The same images as packed records. */
+static struct index *packed_make(const char *folder, enum record_encoding encoding)
+{
+    CLEANUP(source_free) struct source *source = NULL;
+    CLEANUP(pack_report_done) struct pack_report report = {0};
+    const struct pack_options options = {.encoding = encoding,
+                                         .shard_bytes = PACK_SHARD_BYTES,
+                                         .threads = 1};
+    struct index *index = NULL;
+    char path[600];
+    snprintf(path, sizeof path, "%s-%d.idx", test_path(folder), (int)encoding);
+    assert_ok(folder_source_open(test_path(folder), NULL, 1, &source));
+    assert_ok(pack_run(source, path, &options, &report));
+    assert_int_equal(report.encodings[encoding], IMAGES);
+    assert_ok(index_open(path, &index));
+    return index;
+}
+
+/* Exact pixels are the file's, whatever the record's encoding; fast ones only of dct records. */
+static void test_encodings_and_pixels(void **state)
+{
+    (void)state;
+    CLEANUP(index_close) struct index *files = index_make("encodings");
+    CLEANUP(index_close) struct index *jpeg = packed_make("encodings", ENCODING_JPEG);
+    CLEANUP(index_close) struct index *dct = packed_make("encodings", ENCODING_DCT);
+    for (int mode = LOADER_TRAIN; mode <= LOADER_EVAL; mode++) {
+        struct loader_options options = options_make((enum loader_mode)mode, 2);
+        uint32_t exact = run_checksum(files, &options);
+        assert_int_equal(run_checksum(jpeg, &options), exact);
+        assert_int_equal(run_checksum(dct, &options), exact);
+        options.pixels = PIXELS_PILLOW13;
+        assert_int_equal(run_checksum(dct, &options), run_checksum(jpeg, &options));
+        options.pixels = PIXELS_FAST;
+        assert_int_equal(run_checksum(jpeg, &options), exact);
+    }
+}
+
 /* One epoch without looking at it. */
 static void run_through(struct loader *loader)
 {
@@ -449,6 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_encodings_and_pixels),
         cmocka_unit_test(test_seed_and_epoch_matter),
         cmocka_unit_test(test_start_at_step),
         cmocka_unit_test(test_training_sees_all_and_fills_up),
