@@ -32,6 +32,7 @@ struct archive_reader {
     char *inner;                   /* NULL: the outer archive */
     struct archive_reader *outer;  /* the stream that an inner archive is read from, or NULL */
     uint64_t start, end, position; /* in the file */
+    bool is_gzip;                  /* what is read here, so that its members have no ranges */
     bool head_is_read; /* of a pipe: the bytes that were looked at to find out what it is */
     uint8_t *block;
     size_t block_bytes;
@@ -166,8 +167,7 @@ static struct status fail_by_handle(struct archive_reader *reader, uint64_t offs
     CLEANUP(memory_free) char *text = NULL;
     TRY(string_format(&text, "%s%s; compare size and MD5 with the publisher's",
                       message ? message : "damaged archive",
-                      is_at_end && !reader->file->is_gzip ? ", the archive ends before it should"
-                                                          : ""));
+                      is_at_end && !reader->is_gzip ? ", the archive ends before it should" : ""));
     return fail_at(reader, STATUS_CORRUPT, offset, text);
 }
 
@@ -267,13 +267,13 @@ static struct status check_handle(struct archive_reader *reader, int result)
 
 /* Only tar is enabled: a member's bytes must not make libarchive take the file for something else.
  */
-static struct status open_handle(struct archive_reader *reader, bool is_gzip)
+static struct status open_handle(struct archive_reader *reader)
 {
     reader->handle = archive_read_new();
     if (!reader->handle)
         FAIL(STATUS_NO_MEMORY, "cannot allocate an archive reader");
     TRY(check_handle(reader, archive_read_support_format_tar(reader->handle)));
-    if (is_gzip)
+    if (reader->is_gzip)
         TRY(check_handle(reader, archive_read_support_filter_gzip(reader->handle)));
     if (!reader->outer)
         TRY(memory_alloc(reader->block_bytes, 1, &reader->block));
@@ -305,8 +305,25 @@ struct status archive_reader_open(const struct archive_file *file, enum archive_
     reader->end = file->size_bytes;
     reader->block_bytes =
         use == ARCHIVE_HEADERS && !file->is_gzip ? header_block_bytes : data_block_bytes;
-    TRY(open_handle(reader, file->is_gzip));
+    reader->is_gzip = file->is_gzip;
+    TRY(open_handle(reader));
     *ret_reader = MOVE(reader);
+    return OK;
+}
+
+/* An inner archive is a tar, compressed or not, or is named for what it is. */
+static struct status find_form(struct archive_reader *reader)
+{
+    uint8_t head[SNIFF_BYTES];
+    uint64_t size_bytes = reader->end - reader->start;
+    size_t length = size_bytes < sizeof head ? (size_t)size_bytes : sizeof head;
+    const char *description;
+    TRY(file_read_at(reader->file->fd, reader->file->path, head, length, reader->start));
+    enum sniff_kind kind = sniff(head, length, &description);
+    reader->is_gzip = kind == SNIFF_GZIP;
+    if (kind == SNIFF_OTHER)
+        FAIL(STATUS_CORRUPT, "%s: inner archive %s at byte %" PRIu64 " is not a tar archive but %s",
+             reader->file->path, reader->inner, reader->start, description);
     return OK;
 }
 
@@ -324,8 +341,10 @@ struct status archive_reader_open_range(const struct archive_file *file, const c
     TRY(reader_new(file, inner, &reader));
     reader->start = reader->position = offset;
     reader->end = end;
-    reader->block_bytes = use == ARCHIVE_HEADERS ? header_block_bytes : data_block_bytes;
-    TRY(open_handle(reader, false));
+    TRY(find_form(reader));
+    reader->block_bytes =
+        use == ARCHIVE_HEADERS && !reader->is_gzip ? header_block_bytes : data_block_bytes;
+    TRY(open_handle(reader));
     *ret_reader = MOVE(reader);
     return OK;
 }
@@ -337,7 +356,8 @@ struct status archive_reader_open_member(struct archive_reader *outer,
     CLEANUP(archive_reader_close) struct archive_reader *reader = NULL;
     TRY(reader_new(outer->file, member->name, &reader));
     reader->outer = outer;
-    TRY(open_handle(reader, true));
+    reader->is_gzip = true; /* if it is: here the bytes cannot be looked at before */
+    TRY(open_handle(reader));
     *ret_reader = MOVE(reader);
     return OK;
 }
@@ -447,7 +467,7 @@ static struct status take_member(struct archive_reader *reader, struct archive_e
     uint64_t offset = reader->start + data_start;
     if (!size_add(data_start, (reader->member_bytes + 511) & ~(uint64_t)511, &reader->next_header))
         return archive_reader_fail(reader, STATUS_CORRUPT, "a member has an impossible size");
-    bool is_ranged = !reader->outer && reader->file->is_seekable && !reader->file->is_gzip;
+    bool is_ranged = !reader->outer && reader->file->is_seekable && !reader->is_gzip;
     if (is_ranged && !is_sparse &&
         (offset > reader->end || reader->member_bytes > reader->end - offset))
         return fail_cut_short(reader, data_start);
@@ -455,6 +475,7 @@ static struct status take_member(struct archive_reader *reader, struct archive_e
         .name = reader->member,
         .is_folder = is_folder,
         .size_bytes = reader->member_bytes,
+        .is_sparse = is_sparse,
         .is_range = is_ranged && !is_sparse && !is_folder,
         .offset = offset,
     };
@@ -486,7 +507,7 @@ static struct status check_end(struct archive_reader *reader)
     reader->has_member = false;
     if (mark == read_bytes)
         return note_warning(reader, "it has no end mark, as if it was cut between two members");
-    if (reader->outer || !reader->file->is_seekable || reader->file->is_gzip)
+    if (reader->outer || !reader->file->is_seekable || reader->is_gzip)
         return OK;
     uint64_t rest = reader->start + read_bytes;
     if (rest >= reader->end)

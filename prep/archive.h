@@ -40,7 +40,8 @@ struct archive_member {
     const char *name; /* without leading "./"; borrowed until the next member */
     bool is_folder;   /* else a regular file */
     uint64_t size_bytes;
-    bool is_range; /* the data are the file's bytes [offset, offset + size_bytes) */
+    bool is_sparse; /* has holes that are not stored */
+    bool is_range;  /* the data are the file's bytes [offset, offset + size_bytes) */
     uint64_t offset;
 };
 

@@ -25,8 +25,10 @@ static struct status listing_add(struct archive_listing *listing,
     if (!member->is_range)
         return archive_reader_fail(
             reader, STATUS_UNSUPPORTED,
-            "a member is stored with holes (sparse), so it has no byte range; "
-            "use headrace extract");
+            member->is_sparse ? "a member is stored with holes (sparse), so it has no byte range; "
+                                "use headrace extract"
+                              : "it is compressed, so its members have no byte ranges; use "
+                                "headrace extract");
     TRY(memory_grow(listing->count + 1, sizeof *listing->items, &listing->items,
                     &listing->capacity));
     struct archive_item *item = &listing->items[listing->count];

@@ -1,5 +1,6 @@
 #include "tests/support/tar.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,18 +65,34 @@ struct status tar_add_gnu_file(struct buffer *tar, const char *name, const void 
     return tar_add_file(tar, name, bytes, length);
 }
 
-struct status tar_add_binary_size_file(struct buffer *tar, const char *name, const void *bytes,
-                                       size_t length)
+struct status tar_add_binary_size(struct buffer *tar, const char *name, uint64_t size_bytes)
 {
     uint8_t header[TAR_BLOCK];
     header_fill(header, name, TAR_FILE, NULL, 0);
     memset(header + 124, 0, 12);
     header[124] = 0x80;
     for (size_t i = 0; i < 8; i++)
-        header[135 - i] = (uint8_t)((uint64_t)length >> (8 * i));
+        header[135 - i] = (uint8_t)(size_bytes >> (8 * i));
     header_finish(header);
-    TRY(buffer_append(tar, header, sizeof header));
+    return buffer_append(tar, header, sizeof header);
+}
+
+struct status tar_add_binary_size_file(struct buffer *tar, const char *name, const void *bytes,
+                                       size_t length)
+{
+    TRY(tar_add_binary_size(tar, name, length));
     return data_append(tar, bytes, length);
+}
+
+struct status tar_add_pax_size(struct buffer *tar, const char *name, uint64_t size_bytes)
+{
+    uint8_t header[TAR_BLOCK];
+    char record[64], digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, size_bytes);
+    int size = snprintf(record, sizeof record, "%02d size=%s\n", length + 9, digits);
+    TRY(tar_add(tar, "PaxHeaders/member", 'x', NULL, record, (size_t)size));
+    header_fill(header, name, TAR_FILE, NULL, 0);
+    return buffer_append(tar, header, sizeof header);
 }
 
 struct status tar_end(struct buffer *tar, size_t multiple_bytes)

@@ -31,6 +31,9 @@ struct status tar_add_gnu_file(struct buffer *tar, const char *name, const void 
 /* The same with the size as a base-256 number. */
 struct status tar_add_binary_size_file(struct buffer *tar, const char *name, const void *bytes,
                                        size_t length);
+/* Headers alone, with the size in base-256 or in a pax header: the data have to follow. */
+struct status tar_add_binary_size(struct buffer *tar, const char *name, uint64_t size_bytes);
+struct status tar_add_pax_size(struct buffer *tar, const char *name, uint64_t size_bytes);
 /* Two blocks of zeros, then zeros up to a multiple of `multiple_bytes`. */
 struct status tar_end(struct buffer *tar, size_t multiple_bytes);
 
