@@ -2,6 +2,8 @@
 
 #include "tests/test.h"
 
+#include <sys/mman.h>
+
 #include "base/random.h"
 #include "index/dct_record.h"
 
@@ -214,6 +216,143 @@ static void frames_that_no_jpeg_has_are_refused(void **state)
     assert_fails(dct_record_write(&coefficients, "", 0, &bytes), STATUS_UNSUPPORTED, "20 x 20");
 }
 
+/* --- Hostile bytes -------------------------------------------------------------------------------
+ */
+
+/* Memory that ends where no page follows. */
+struct fence {
+    uint8_t *start, *end;
+    size_t mapped_bytes;
+};
+
+static struct fence fence_make(size_t capacity_bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct fence fence = {.mapped_bytes = (capacity_bytes / page + 2) * page};
+    fence.start =
+        mmap(NULL, fence.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(fence.start, MAP_FAILED);
+    fence.end = fence.start + fence.mapped_bytes - page;
+    assert_int_equal(mprotect(fence.end, page, PROT_NONE), 0);
+    return fence;
+}
+
+/* What came of mutated records. */
+struct outcomes {
+    unsigned refused, rows_refused, accepted;
+    unsigned bytes, two_bytes; /* coefficients that only these escapes can give */
+};
+
+static void count_escapes(const struct coefficients *coefficients, struct outcomes *outcomes)
+{
+    for (unsigned c = 0; c < coefficients->frame.component_count; c++) {
+        const struct frame_component *component = &coefficients->frame.components[c];
+        for (size_t i = 0; i < (size_t)component->blocks_wide * component->blocks_high; i++)
+            for (unsigned k = 1; k < 64; k++) {
+                int magnitude = abs(coefficients->blocks[c][i][k]);
+                outcomes->bytes += magnitude > 64 && magnitude < DCT_TWO_BYTES;
+                outcomes->two_bytes += magnitude >= DCT_TWO_BYTES;
+            }
+    }
+}
+
+static void mutate(struct random_stream *random, struct buffer *bytes)
+{
+    static const uint8_t likely[] = {0, 1, 2, 63, 64, 127, 128, 255};
+    if (random_below(random, 16) == 0)
+        bytes->length = random_below(random, bytes->length + 1);
+    for (uint64_t i = random_below(random, 4) + 1; i > 0 && bytes->length > 0; i--) {
+        /* The header, the tables and lengths, anywhere. */
+        size_t ranges[] = {48, 400, bytes->length, bytes->length};
+        size_t range = ranges[random_below(random, ARRAY_LENGTH(ranges))];
+        size_t at = random_below(random, range < bytes->length ? range : bytes->length);
+        switch (random_below(random, 3)) {
+        case 0:
+            bytes->data[at] ^= (uint8_t)(1U << random_below(random, 8));
+            break;
+        case 1:
+            bytes->data[at] = likely[random_below(random, ARRAY_LENGTH(likely))];
+            break;
+        default:
+            bytes->data[at] = (uint8_t)(bytes->data[at] + random_below(random, 5) - 2);
+        }
+    }
+}
+
+/* Reads a record with all variants, which have to agree. */
+static void read_hostile(const uint8_t *bytes, size_t length, struct outcomes *outcomes)
+{
+    static struct coefficients plain, other;
+    struct dct_record record;
+    struct status status = dct_record_open(bytes, length, &record);
+    if (status.code != STATUS_DONE) {
+        assert_int_equal(status.code, STATUS_CORRUPT);
+        outcomes->refused++;
+        status_ignore(status);
+        return;
+    }
+    for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++) {
+        struct coefficients *out = level == CPU_PLAIN ? &plain : &other;
+        record.kernels = dct_kernels_for(level);
+        struct status read = dct_record_coefficients(&record, out);
+        if (level == CPU_PLAIN)
+            status = read;
+        assert_int_equal(read.code, status.code);
+        if (read.code == STATUS_DONE && level != CPU_PLAIN)
+            check_equal(&plain, &other);
+        if (level != CPU_PLAIN)
+            status_ignore(read);
+    }
+    if (status.code == STATUS_DONE) {
+        check_parts(&plain, &record, length);
+        count_escapes(&plain, outcomes);
+        outcomes->accepted++;
+    } else {
+        assert_int_equal(status.code, STATUS_CORRUPT);
+        outcomes->rows_refused++;
+    }
+    status_ignore(status);
+    CLEANUP(buffer_done) struct buffer kept = {0};
+    status_ignore(dct_record_kept(&record, &kept));
+}
+
+/* HEADRACE_MUTATIONS: how many, where the usual number is not enough. */
+static void mutated_records_do_no_harm(void **state)
+{
+    (void)state;
+    const char *wish = getenv("HEADRACE_MUTATIONS");
+    unsigned count = wish ? (unsigned)strtoul(wish, NULL, 10) : 20000;
+    CLEANUP(buffer_done) struct buffer record = {0}, mutated = {0};
+    CLEANUP(coefficients_done) struct coefficients coefficients = {0};
+    struct fence fence = fence_make(1 << 20);
+    struct outcomes outcomes = {0};
+    for (unsigned i = 0; i < count; i++) {
+        struct random_stream random = random_stream_make(i, RANDOM_TEST, 2, 0);
+        if (i % 50 == 0) {
+            size_t shape = i / 50 % ARRAY_LENGTH(shapes);
+            struct frame frame =
+                make_frame(8 + shapes[shape].width / 4, 8 + shapes[shape].height / 4,
+                           shapes[shape].color, shapes[shape].factors);
+            fill(&coefficients, &frame, i / 50);
+            write_record(&coefficients, "kept", &record);
+        }
+        mutated.length = 0;
+        assert_ok(buffer_append(&mutated, record.data, record.length));
+        mutate(&random, &mutated);
+        assert_true(mutated.length + DCT_RECORD_PADDING <= (size_t)(fence.end - fence.start));
+        uint8_t *start = fence.end - DCT_RECORD_PADDING - mutated.length;
+        memcpy(start, mutated.data, mutated.length);
+        memset(start + mutated.length, 0xFF, DCT_RECORD_PADDING);
+        read_hostile(start, mutated.length, &outcomes);
+    }
+    munmap(fence.start, fence.mapped_bytes);
+    print_message("%u refused, %u with rows refused, %u accepted with %u + %u escapes\n",
+                  outcomes.refused, outcomes.rows_refused, outcomes.accepted, outcomes.bytes,
+                  outcomes.two_bytes);
+    assert_true(outcomes.refused > 0 && outcomes.rows_refused > 0 && outcomes.accepted > 0);
+    assert_true(outcomes.bytes > 0 && outcomes.two_bytes > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +360,7 @@ int main(void)
         cmocka_unit_test(variants_agree),
         cmocka_unit_test(variants_write_the_same),
         cmocka_unit_test(frames_that_no_jpeg_has_are_refused),
+        cmocka_unit_test(mutated_records_do_no_harm),
     };
     return cmocka_run_group_tests_name("dct_record", tests, NULL, NULL);
 }
