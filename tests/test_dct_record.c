@@ -5,7 +5,10 @@
 #include <sys/mman.h>
 
 #include "base/random.h"
+#include "image/jpeg_scan.h"
+#include "image/source.h"
 #include "index/dct_record.h"
+#include "prep/archive_source.h"
 
 static const int16_t extremes[] = {1,    -1,   2,     -2,   3,     -3,    4,
                                    17,   -18,  127,   128,  -127,  -128,  255,
@@ -216,6 +219,42 @@ static void frames_that_no_jpeg_has_are_refused(void **state)
     assert_fails(dct_record_write(&coefficients, "", 0, &bytes), STATUS_UNSUPPORTED, "20 x 20");
 }
 
+/* Every tenth of the real images: all comes back, and records are small. */
+static void real_images_come_back(void **state)
+{
+    (void)state;
+    CLEANUP(source_free) struct source *source = NULL;
+    CLEANUP(source_reader_close) struct source_reader *reader = NULL;
+    CLEANUP(jpeg_scanner_close) struct jpeg_scanner *scanner = NULL;
+    CLEANUP(buffer_done) struct buffer file = {0}, kept = {0}, kept_again = {0}, bytes = {0};
+    CLEANUP(coefficients_done) struct coefficients before = {0}, after = {0};
+    assert_ok(
+        archive_source_open(test_data_path("ILSVRC2012_img_train.tar"), NULL, NULL, 1, &source));
+    assert_ok(source_reader_open(source, &reader));
+    assert_ok(jpeg_scanner_open(&scanner));
+    size_t file_bytes = 0, record_bytes = 0;
+    for (size_t i = 0; i < source->item_count; i += 10) {
+        enum jpeg_refusal refusal;
+        struct dct_record record;
+        assert_ok(source_read(reader, i, &file));
+        assert_ok(jpeg_scan_read(scanner, file.data, file.length, &before, &kept, &refusal));
+        bytes.length = 0;
+        assert_ok(dct_record_write(&before, kept.data, kept.length, &bytes));
+        assert_ok(buffer_reserve(&bytes, bytes.length + DCT_RECORD_PADDING));
+        assert_ok(dct_record_open(bytes.data, bytes.length, &record));
+        assert_ok(dct_record_coefficients(&record, &after));
+        check_equal(&before, &after);
+        check_parts(&before, &record, i);
+        assert_ok(dct_record_kept(&record, &kept_again));
+        assert_int_equal(kept_again.length, kept.length);
+        assert_memory_equal(kept_again.data, kept.data, kept.length);
+        file_bytes += file.length;
+        record_bytes += bytes.length;
+    }
+    print_message("%zu bytes became %zu\n", file_bytes, record_bytes);
+    assert_true((double)record_bytes < 1.18 * (double)file_bytes);
+}
+
 /* --- Hostile bytes -------------------------------------------------------------------------------
  */
 
@@ -360,6 +399,7 @@ int main(void)
         cmocka_unit_test(variants_agree),
         cmocka_unit_test(variants_write_the_same),
         cmocka_unit_test(frames_that_no_jpeg_has_are_refused),
+        cmocka_unit_test(real_images_come_back),
         cmocka_unit_test(mutated_records_do_no_harm),
     };
     return cmocka_run_group_tests_name("dct_record", tests, NULL, NULL);
