@@ -38,14 +38,16 @@ void frame_shape(struct frame *frame)
     }
 }
 
-struct status coefficients_reset(struct coefficients *coefficients, const struct frame *frame)
+static size_t component_blocks(const struct frame *frame, unsigned c)
 {
-    uint64_t counts[FRAME_MAX_COMPONENTS], blocks = 0, size_bytes;
-    for (unsigned c = 0; c < frame->component_count; c++) {
-        const struct frame_component *component = &frame->components[c];
-        counts[c] = (uint64_t)component->blocks_wide * component->blocks_high;
-        blocks += counts[c];
-    }
+    return (size_t)frame->components[c].blocks_wide * frame->components[c].blocks_high;
+}
+
+struct status coefficients_layout(struct coefficients *coefficients, const struct frame *frame)
+{
+    uint64_t blocks = 0, size_bytes;
+    for (unsigned c = 0; c < frame->component_count; c++)
+        blocks += component_blocks(frame, c);
     if (!size_multiply(blocks, sizeof(*coefficients->blocks[0]), &size_bytes))
         FAIL(STATUS_NO_MEMORY, "the coefficients of %u x %u pixels do not fit into memory",
              frame->width, frame->height);
@@ -54,16 +56,23 @@ struct status coefficients_reset(struct coefficients *coefficients, const struct
         coefficients_done(coefficients);
         TRY(memory_alloc_tensor(size_bytes, &coefficients->memory));
         coefficients->capacity_bytes = size_bytes;
-    } else if (size_bytes > 0) {
-        memset(coefficients->memory, 0, size_bytes);
     }
     coefficients->frame = *frame;
     int16_t(*next)[64] = coefficients->memory;
     for (unsigned c = 0; c < FRAME_MAX_COMPONENTS; c++) {
         coefficients->blocks[c] = c < frame->component_count ? next : NULL;
         if (c < frame->component_count)
-            next += counts[c];
+            next += component_blocks(frame, c);
     }
+    return OK;
+}
+
+struct status coefficients_reset(struct coefficients *coefficients, const struct frame *frame)
+{
+    TRY(coefficients_layout(coefficients, frame));
+    for (unsigned c = 0; c < frame->component_count; c++)
+        memset(coefficients->blocks[c], 0,
+               component_blocks(frame, c) * sizeof *coefficients->blocks[c]);
     return OK;
 }
 

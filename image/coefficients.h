@@ -44,8 +44,9 @@ struct coefficients {
     size_t capacity_bytes;
 };
 
-/* Sets the frame and lays out zeroed blocks for it, reusing memory where it suffices. Fails with
- * STATUS_NO_MEMORY. */
+/* Sets the frame and lays out blocks for it, reusing memory where it suffices. Fails with
+ * STATUS_NO_MEMORY. _layout leaves in them whatever there was, _reset zeroes them. */
+struct status coefficients_layout(struct coefficients *coefficients, const struct frame *frame);
 struct status coefficients_reset(struct coefficients *coefficients, const struct frame *frame);
 void coefficients_done(struct coefficients *coefficients);
 CLEANUP_VALUE(coefficients_done, struct coefficients)

@@ -84,13 +84,35 @@ static bool block_fits_exactly(const int16_t *zigzag, const int32_t *quantisers)
     return true;
 }
 
-static bool block_fits(const int16_t *zigzag, const int32_t *quantisers)
+/* Quantisers that fit into 8 bits: 64 products of 16 bits by 8 add up within 32, and 16-bit numbers
+ * are what SIMD multiplies and adds fastest. */
+struct fit_table {
+    int32_t quantisers[64];
+    int16_t narrow[64];
+    bool is_narrow;
+};
+
+static struct fit_table fit_table_make(const struct frame_component *component)
 {
-    /* 64 products below 2^31 do not fit into 32 bits, but one above SAFE_SUM suffices. */
-    uint64_t sum = 0;
-    for (size_t k = 0; k < 64; k++)
-        sum += (uint32_t)abs(zigzag[k] * quantisers[k]);
-    return sum <= SAFE_SUM || block_fits_exactly(zigzag, quantisers);
+    struct fit_table table = {.is_narrow = true};
+    for (size_t k = 0; k < 64; k++) {
+        table.quantisers[k] = component->quantisers[zigzag_to_natural[k]];
+        table.narrow[k] = (int16_t)table.quantisers[k];
+        table.is_narrow = table.is_narrow && table.quantisers[k] <= UINT8_MAX;
+    }
+    return table;
+}
+
+static bool block_fits(const int16_t *zigzag, const struct fit_table *table)
+{
+    int32_t sum = 0;
+    for (size_t k = 0; k < 64; k++) {
+        int16_t value = zigzag[k], sign = value >> 15;
+        int16_t magnitude = (int16_t)((value ^ sign) - sign);
+        magnitude ^= magnitude >> 15; /* -32768 has none: 32767 */
+        sum += magnitude * table->narrow[k];
+    }
+    return (table->is_narrow && sum <= SAFE_SUM) || block_fits_exactly(zigzag, table->quantisers);
 }
 
 bool coefficients_fit_idct(const struct coefficients *coefficients)
@@ -98,12 +120,10 @@ bool coefficients_fit_idct(const struct coefficients *coefficients)
     const struct frame *frame = &coefficients->frame;
     for (unsigned c = 0; c < frame->component_count; c++) {
         const struct frame_component *component = &frame->components[c];
-        int32_t quantisers[64];
-        for (size_t k = 0; k < 64; k++)
-            quantisers[k] = component->quantisers[zigzag_to_natural[k]];
+        struct fit_table table = fit_table_make(component);
         size_t count = (size_t)component->blocks_wide * component->blocks_high;
         for (size_t i = 0; i < count; i++)
-            if (!block_fits(coefficients->blocks[c][i], quantisers))
+            if (!block_fits(coefficients->blocks[c][i], &table))
                 return false;
     }
     return true;

@@ -4,6 +4,8 @@
 /* Private to image/jpeg_scan_plain.c and _avx2.c, which compile the same loops for an instruction
  * set each: what they gain most from are BMI2's shifts by a variable count. */
 
+#include <string.h>
+
 #include "base/bytes.h"
 #include "image/jpeg_scan_kernels.h"
 
@@ -92,6 +94,7 @@ static inline __attribute__((always_inline)) bool block_read(struct scan_bits *b
         return false;
     *dc += entry_value(bits->window, entry);
     bits_drop(bits, huffman_total_bits(entry));
+    memset(block, 0, 64 * sizeof *block);
     block[0] = (int16_t)*dc;
 
     unsigned k = 0;

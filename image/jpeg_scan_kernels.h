@@ -50,7 +50,7 @@ struct scan_run {
 };
 
 struct scan_kernels {
-    /* Reads `count` MCUs into blocks that are zero; false where codes or values do not hold or the
+    /* Reads `count` MCUs; false where codes or values do not hold or the
      * bytes end. */
     bool (*read)(struct scan_run *run, uint32_t count);
     /* Writes up to `count` MCUs, as many as there is room for, and says in *ret_done how many;

@@ -181,8 +181,11 @@ static struct status scans_read(struct jpeg_scanner *scanner, struct reader *rea
         *scan = (struct scan_kept){.segment_begin = *ret_tail,
                                    .segment_bytes = reader->position - *ret_tail};
         if (markers->scan_count == 1) {
+            bool has_all = markers->scan.component_count == markers->frame.component_count;
             TRY(length_check(&markers->frame, reader->length));
-            TRY(coefficients_reset(coefficients, &markers->frame));
+            /* A scan of one component leaves out blocks that lie outside the image. */
+            TRY((has_all ? coefficients_layout : coefficients_reset)(coefficients,
+                                                                     &markers->frame));
         }
         TRY(scan_read(scanner, reader, coefficients, scan));
     }

@@ -378,7 +378,7 @@ struct block_reader dct_record_reader(struct dct_record *record)
 
 struct status dct_record_coefficients(struct dct_record *record, struct coefficients *coefficients)
 {
-    TRY(coefficients_reset(coefficients, &record->frame));
+    TRY(coefficients_layout(coefficients, &record->frame));
     for (unsigned c = 0; c < record->frame.component_count; c++) {
         const struct frame_component *component = &record->frame.components[c];
         const struct dct_plane *plane = &record->planes[c];
