@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/stop.h"
 #include "index/record_image.h"
+#include "index/record_original.h"
 
 /* Records that one thread takes at a time. */
 enum { RUN_RECORDS = 64 };
@@ -19,6 +20,8 @@ enum { RUN_RECORDS = 64 };
 struct scratch {
     struct record_image *image;
     struct picture picture;
+    struct restorer restorer;
+    struct buffer original;
 };
 
 struct checker {
@@ -36,6 +39,8 @@ static void checker_done(struct checker *checker)
     for (unsigned i = 0; checker->scratch && i < checker->threads; i++) {
         record_image_close(checker->scratch[i].image);
         picture_done(&checker->scratch[i].picture);
+        restorer_done(&checker->scratch[i].restorer);
+        buffer_done(&checker->scratch[i].original);
     }
     memory_free(checker->scratch);
     progress_close(checker->progress);
@@ -151,7 +156,7 @@ static struct status record_check_place(const struct checker *checker, uint64_t 
 }
 
 static struct status record_check_image(const struct checker *checker, struct scratch *scratch,
-                                        const struct record *record)
+                                        uint64_t i, const struct record *record)
 {
     struct image_info info;
     TRY(record_image_probe(scratch->image, &info));
@@ -161,7 +166,10 @@ static struct status record_check_image(const struct checker *checker, struct sc
              info.height, record->width, record->height);
     if (!checker->options->decode)
         return OK;
-    return record_image_decode(scratch->image, NULL, &scratch->picture);
+    TRY(record_image_decode(scratch->image, NULL, &scratch->picture));
+    if (record->encoding == ENCODING_JPEG)
+        return OK;
+    return record_original(&scratch->restorer, checker->index, i, &scratch->original);
 }
 
 /* What a run of records adds to the report. */
@@ -180,7 +188,7 @@ static struct status record_check(struct checker *checker, struct scratch *scrat
         return OK;
     TRY(record_image_read(scratch->image, i, &record));
     tally->read_bytes += record.length;
-    return record_check_image(checker, scratch, &record);
+    return record_check_image(checker, scratch, i, &record);
 }
 
 /* "CLASS/NAME" of a record, or its number where the index does not tell. */

@@ -13,8 +13,9 @@
 
 struct check_options {
     bool read; /* read every record and hold it against its CRC */
-    bool
-        decode; /* decode every image too (implies read) and hold its size against the stored one */
+    /* decode every image too (implies read), hold its size against the stored one, and make the
+     * original files of `dct` records */
+    bool decode;
     unsigned threads;
 };
 

@@ -18,6 +18,32 @@ for i in 0 1 2; do
     expect_same "$work/tar-0000$i.shard" "$work/index-0000$i.shard"
 done
 
+# Coefficients: the same images in another form, and the same files back.
+headrace_ok pack "$work/part.tar" -o "$work/dct.idx" --encoding dct --shard-size 100k -j 1 --json
+expect_stdout '"encodings": ?\{"jpeg": ?0, "dct": ?300\}'
+headrace_ok pack "$work/tar.idx" -o "$work/index-dct.idx" --encoding dct --shard-size 100k -j 4
+expect_same "$work/dct-00001.shard" "$work/index-dct-00001.shard"
+headrace_ok info "$work/dct.idx"
+expect_stdout '^encodings +300 dct$'
+headrace_ok verify "$work/dct.idx" --decode --quiet
+expect_stdout 'nothing is wrong'
+headrace_ok unpack "$work/dct.idx" "$work/unpacked"
+diff -r "$work/folder/val" "$work/unpacked" || fail "other files came back"
+headrace_ok pack "$work/dct.idx" -o "$work/back.idx" --encoding jpeg --shard-size 100k
+expect_same "$work/tar-00001.shard" "$work/back-00001.shard"
+
+# Lossy only when that was said.
+headrace pack "$work/part.tar" -o "$work/lossy.idx" --max-side 16
+expect_error 2 'add --lossy'
+headrace pack "$work/part.tar" -o "$work/lossy.idx" --lossy
+expect_error 2 'add --max-side or --quality'
+headrace pack "$work/part.tar" -o "$work/lossy.idx" --in-place --encoding dct
+expect_error 2 'can only be jpeg'
+headrace_ok pack "$work/part.tar" -o "$work/lossy.idx" --lossy --max-side 16 --encoding dct
+expect_stderr '300 images were shrunk'
+headrace_ok info "$work/lossy.idx"
+expect_stdout 'at most 16 x 16'
+
 # Again: nothing to do; something else: refused, unless forced.
 headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --shard-size 100k
 expect_stderr 'complete already'
