@@ -124,6 +124,16 @@ static struct status delete_source(const struct extract_options *extract_options
     return OK;
 }
 
+static struct status refuse_folder(const char *archive, const char *dest)
+{
+    CLEANUP(memory_free) char *command = NULL;
+    if (!path_is_folder(archive))
+        return OK;
+    TRY(shell_command(&command, "headrace prep %s %s", archive, dest));
+    FAIL(STATUS_USAGE, "%s is a folder, expected one archive; for all archives in a folder: %s",
+         archive, command);
+}
+
 struct status cmd_extract(int argc, char **argv)
 {
     struct extract_arguments arguments = {0};
@@ -134,6 +144,7 @@ struct status cmd_extract(int argc, char **argv)
     if (parse.help)
         return OK;
     progress_set_quiet(arguments.quiet);
+    TRY(refuse_folder(parse.positionals[0], parse.positionals[1]));
     if (arguments.devkit)
         TRY(devkit_open(arguments.devkit, &devkit));
     const struct extract_options extract_options = {.archive = parse.positionals[0],

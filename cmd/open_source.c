@@ -74,6 +74,11 @@ static struct status archive_open(const struct source_request *request, struct s
     enum archive_layout layout;
     TRY(path_folder(request->path, &folder));
     TRY(archive_layout_at(request->path, &layout));
+    if (layout == LAYOUT_DEVKIT)
+        FAIL(STATUS_USAGE,
+             "'%s' is the devkit, which has no images; it is for --devkit, beside a SRC that has "
+             "validation images",
+             request->path);
     if (request->devkit || layout == LAYOUT_VAL)
         TRY(devkit_find(request->devkit, folder, &devkit));
     return archive_source_open(request->path, devkit, request->prefix, request->threads,

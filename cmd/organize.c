@@ -72,8 +72,10 @@ static struct status organize_folders(const char *dir, const struct devkit *devk
         return OK;
     }
     TRY(organize_apply_folders(&plan));
-    if (!arguments->quiet)
+    if (!arguments->quiet && plan.count)
         printf("%s: %zu folders named by WNID\n", dir, plan.count);
+    else if (!arguments->quiet)
+        printf("%s: no folder's name is a number, so there is nothing to rename\n", dir);
     return OK;
 }
 

@@ -271,28 +271,24 @@ static struct status fail_class_folders(const char *path, const char *dest)
 {
     CLEANUP(memory_free) char *unpack = NULL;
     CLEANUP(memory_free) char *pack = NULL;
-    TRY(shell_command(&unpack, "tar -xf %s -C %s", path, dest));
+    TRY(shell_command(&unpack, "mkdir -p %s && tar -xf %s -C %s", dest, path, dest));
     TRY(shell_command(&pack, "headrace pack %s", path));
     FAIL(STATUS_USAGE,
-         "%s has class folders already: unpack it with %s, or pack it as it is: %s -o NAME.idx",
+         "%s has class folders already: unpack it with: %s; or pack it as it is: %s -o NAME.idx",
          path, unpack, pack);
 }
 
-static struct status extract_by_layout(struct extract_job *job)
+/* Refuses what has nothing to extract before anything is made. */
+static struct status check_layout(const struct extract_job *job)
 {
     const char *path = job->options->archive;
-    if (job->zip) {
-        TRY(check_dest(job));
-        return extract_zip(job);
-    }
+    if (job->zip)
+        return OK;
     switch (job->layout) {
     case LAYOUT_TRAIN:
-        TRY(check_dest(job));
-        return extract_train(job);
     case LAYOUT_VAL:
     case LAYOUT_TEST:
-        TRY(check_dest(job));
-        return extract_flat(job);
+        return OK;
     case LAYOUT_DEVKIT:
         FAIL(STATUS_USAGE, "%s is a devkit; it needs no unpacking: give it with --devkit", path);
     case LAYOUT_CLASS_FOLDERS:
@@ -303,6 +299,14 @@ static struct status extract_by_layout(struct extract_job *job)
              "test archive (ILSVRC2012_val_….JPEG members)",
              path);
     }
+}
+
+static struct status extract_by_layout(struct extract_job *job)
+{
+    TRY(check_dest(job));
+    if (job->zip)
+        return extract_zip(job);
+    return job->layout == LAYOUT_TRAIN ? extract_train(job) : extract_flat(job);
 }
 
 static void fill_result(struct extract_job *job, struct extract_result *result)
@@ -363,6 +367,7 @@ struct status extract_run(const struct extract_options *options, bool is_compari
                               .is_comparing = is_comparing,
                               .mutex = PTHREAD_MUTEX_INITIALIZER};
     TRY(open_archive(&job));
+    TRY(check_layout(&job));
     TRY(stage_open(options->dest, &job.stage));
     TRY(progress_open(is_comparing ? "compare" : "extract", "images", 0, 0, &job.progress));
 

@@ -64,11 +64,23 @@ static const char *first_image(const struct folder_list *list)
     return NULL;
 }
 
+/* Whether a folder is that of one class, among others of its kind. */
+static bool is_class_folder(const char *path)
+{
+    CLEANUP(memory_free) char *real = NULL;
+    struct status status = path_real(path, &real);
+    bool is_class = status.code == STATUS_DONE && is_wnid(path_base(real));
+    status_clear(&status);
+    return is_class;
+}
+
 static struct status fail_flat(const char *path, const char *image)
 {
     CLEANUP(memory_free) char *labels = NULL;
     CLEANUP(memory_free) char *command = NULL;
     struct image_name name = image_name_parse(image);
+    if (is_class_folder(path))
+        FAIL(STATUS_USAGE, "%s is the folder of one class; name the folder around it", path);
     if (name.set == IMAGE_SET_TEST)
         FAIL(STATUS_USAGE, "%s has test images (%s, …), whose classes are not published", path,
              image);
@@ -190,7 +202,7 @@ struct status layout_flat_set(const char *path, enum image_set *ret_set)
 {
     CLEANUP(folder_list_done) struct folder_list list = {0};
     TRY(folder_list_read(path, &list));
-    const char *image = first_flat_image(&list);
+    const char *image = is_class_folder(path) ? NULL : first_flat_image(&list);
     *ret_set = image ? image_name_parse(image).set : IMAGE_SET_OTHER;
     return OK;
 }

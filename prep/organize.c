@@ -71,6 +71,16 @@ static struct status check_no_images(const struct organize_plan *plan, const str
          plan->val_dir);
 }
 
+static struct status fail_train(const char *dir, const char *class_name, const char *image)
+{
+    CLEANUP(memory_free) char *command = NULL;
+    TRY(shell_command(&command, "headrace verify %s", dir));
+    FAIL(STATUS_FAILED,
+         "%s has training images (%s/%s, …), expected validation images only; class folders of "
+         "training images are sorted already: %s",
+         dir, class_name, image, command);
+}
+
 /* Marks the images that class folders hold already. */
 static struct status mark_sorted(const struct organize_plan *plan, const struct devkit *devkit,
                                  bool *is_seen)
@@ -86,9 +96,7 @@ static struct status mark_sorted(const struct organize_plan *plan, const struct 
         for (size_t k = 0; k < images.count; k++) {
             struct image_name name = image_name_parse(images.entries[k].name);
             if (name.set == IMAGE_SET_TRAIN)
-                FAIL(STATUS_FAILED,
-                     "%s has training images (%s/%s, …), expected validation images only",
-                     plan->val_dir, entry->name, images.entries[k].name);
+                return fail_train(plan->val_dir, entry->name, images.entries[k].name);
             if (name.set == IMAGE_SET_VAL && name.number <= devkit_val_count(devkit))
                 is_seen[name.number] = true;
         }
@@ -131,10 +139,30 @@ static struct status plan_moves(struct organize_plan *plan, const struct devkit 
     return count_missing(plan, devkit, is_seen);
 }
 
+/* An archive, or a folder that was made by sorting, would be refused with less of a reason. */
+static struct status check_dir(const char *dir, const struct devkit *devkit)
+{
+    CLEANUP(memory_free) char *real = NULL;
+    CLEANUP(memory_free) char *command = NULL;
+    if (!path_exists(dir))
+        FAIL(STATUS_NOT_FOUND, "%s does not exist, expected a folder of validation images", dir);
+    TRY(path_real(dir, &real));
+    if (path_is_folder(dir) && class_table_find(devkit_classes(devkit), path_base(real)) >= 0)
+        FAIL(STATUS_USAGE, "%s is the folder of one class already; name the folder around it", dir);
+    if (path_is_folder(dir))
+        return OK;
+    TRY(shell_command(&command, "headrace extract %s", dir));
+    FAIL(STATUS_USAGE,
+         "%s is a file, expected a folder of validation images; an archive of them is sorted while "
+         "it is unpacked: %s DEST --devkit ILSVRC2012_devkit_t12.tar.gz",
+         dir, command);
+}
+
 struct status organize_plan_make(const char *val_dir, const struct devkit *devkit,
                                  struct organize_plan *ret_plan)
 {
     CLEANUP(organize_plan_done) struct organize_plan plan = {0};
+    TRY(check_dir(val_dir, devkit));
     TRY(string_copy(val_dir, &plan.val_dir));
     TRY(folder_list_read(val_dir, &plan.list));
     TRY(plan_moves(&plan, devkit));

@@ -85,6 +85,8 @@ static struct status check_kind(struct image_check *check, const struct source_i
     *ret_kind = image_kind_of(bytes, length);
     if (*ret_kind != IMAGE_UNKNOWN)
         return OK;
+    if (length == 2 && bytes[0] == 0xff && bytes[1] == 0xd8)
+        return found(check, item, FOUND_TRUNCATED, "a JPEG image that ends after 2 bytes");
     size_t zeros = 0;
     while (zeros < length && bytes[zeros] == 0)
         zeros++;

@@ -139,7 +139,7 @@ static struct status text_kind(const struct verify_set *set, size_t first, struc
 static struct status text_set(const struct verify_set *set, struct buffer *text)
 {
     char bytes[16];
-    TRY(buffer_append_text(text, "%s (%s)\n  %" PRIu64 " %s", set->path, set->form, set->images,
+    TRY(buffer_append_text(text, "%s: %s\n  %" PRIu64 " %s", set->path, set->form, set->images,
                            set_name(set->set)));
     if (!set->is_flat)
         TRY(buffer_append_text(text, " in %" PRIu64 " classes", set->classes));

@@ -8,16 +8,6 @@ tar -xf "$HEADRACE_DATA/ILSVRC2012_img_val.tar" -C "$work/all"
 headrace_ok organize "$work/all" --devkit "$devkit" --dry-run
 head -n 20 "$stdout" >"$work/list"
 
-# The command in the last message that begins with BEGINNING, typed into a shell.
-run_advice() # BEGINNING
-{
-    local advice
-    advice=$(grep -oE "$1[^;]*" "$stderr" | head -n 1)
-    [ -n "$advice" ] || fail "no command in the message"
-    run bash -c "headrace() { '$HEADRACE_BIN' \"\$@\"; }; $advice"
-    expect_status 0
-}
-
 # Kaggle: class folders for training, flat validation images, and the CSV four folders above them.
 kaggle=$work/kaggle
 images=$kaggle/ILSVRC/Data/CLS-LOC
@@ -101,7 +91,7 @@ done <"$work/list"
 tar -czf "$work/val_images.tar.gz" -C "$work/hf" .
 headrace_ok extract "$work/val_images.tar.gz" "$work/hf-extracted"
 expect_stderr 'lie flat; .*: headrace organize .*/hf-extracted$'
-run_advice 'headrace organize '
+run_advice 'headrace organize [^;]*'
 headrace_ok pack "$work/hf" -o "$work/hf.idx"
 expect_stderr 'hf has flat images, whose classes are in their names'
 headrace_ok verify "$work/hf" --subset
@@ -145,19 +135,12 @@ cp "$work/v2/n01440764/a.jpeg" "$tiny/train/n01440764/images/n01440764_0.JPEG"
 cp "$work/v2/n01440764/a.jpeg" "$tiny/train/n01443537/images/n01443537_0.JPEG"
 cp "$work/v2/n01440764/a.jpeg" "$tiny/val/images/val_0.JPEG"
 printf 'val_0.JPEG\tn01443537\t0\t32\t44\t62\n' >"$tiny/val/val_annotations.txt"
-run_shell_advice()
-{
-    local advice
-    advice=$(grep -oE '\(cd .*\)$' "$stderr")
-    run bash -c "$advice"
-    expect_status 0
-}
 headrace verify "$tiny"
 expect_error 2 "Tiny-ImageNet's training images"
-run_shell_advice
+run_advice '\(cd .*'
 headrace pack "$tiny" -o "$work/tiny-packed/"
 expect_error 2 "Tiny-ImageNet's validation images"
-run_shell_advice
+run_advice '\(cd .*'
 headrace_ok verify "$tiny" --subset
 expect_file "$tiny/val/n01443537/val_0.JPEG"
 

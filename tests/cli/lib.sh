@@ -85,3 +85,13 @@ expect_error() # N PATTERN
     expect_stderr "$2"
     [ "$(grep -c '^headrace: error: ' "$stderr")" -eq 1 ] || fail "expected one line 'headrace: error: …'"
 }
+
+# The command in the last message that PATTERN matches, typed into a shell.
+run_advice() # PATTERN
+{
+    local advice
+    advice=$(grep -oE -- "$1" "$stderr" | head -n 1)
+    [ -n "$advice" ] || fail "no command in the message matches: $1"
+    run bash -c "headrace() { '$HEADRACE_BIN' \"\$@\"; }; $advice"
+    expect_status 0
+}

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Wrong lines, as a newcomer types them: each is answered by one sentence that says what to do instead.
+source tests/cli/lib.sh
+need_data ILSVRC2012_img_val.tar
+val=$HEADRACE_DATA/ILSVRC2012_img_val.tar
+devkit=$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz
+mkdir "$work/empty" "$work/my downloads"
+touch "$work/zero.tar"
+echo 'Not an archive.' >"$work/notes.txt"
+headrace_ok extract "$val" "$work/sorted/val" --devkit "$devkit" --quiet
+class=$(find "$work/sorted/val" -mindepth 1 -type d | sort | head -n 1)
+mkdir -p "$work/sorted/train/${class##*/}"
+cp "$(find "$class" -type f | head -n 1)" "$work/sorted/train/${class##*/}/${class##*/}_1.JPEG"
+
+# Something is missing on the line.
+for command in prep extract; do
+    headrace $command
+    expect_error 2 "$command expects [A-Z]+ DEST, found 0 of them"
+    headrace $command "$work/empty"
+    expect_error 2 'found 1 of them; "headrace .* --help" has an example'
+    headrace $command a b c
+    expect_error 2 "found 'c' too"
+done
+headrace pack "$val"
+expect_error 2 'the option --out NAME.idx|DIR/ is missing'
+headrace verify "$val" --devkti "$devkit"
+expect_error 2 "no option '--devkti'; did you mean '--devkit'"
+headrace verify "$val" --devkit
+expect_error 2 'devkit'
+
+# A path that is not there, or something else than it should be.
+headrace prep "$work/nowhere" "$work/x"
+expect_error 1 'nowhere does not exist; prep looks for the archives in a folder'
+headrace prep "$val" "$work/x"
+expect_error 2 'is not a folder; prep looks for the archives in a folder, headrace extract takes one archive'
+headrace prep "$HEADRACE_DATA" "$work/notes.txt"
+expect_error 1 "notes.txt' exists and is not a folder"
+headrace extract "$work/nowhere.tar" "$work/x"
+expect_error 1 "cannot open '.*nowhere.tar': No such file"
+headrace extract "$work/my downloads" "$work/x"
+expect_error 2 "is a folder, expected one archive; .*: headrace prep '.*/my downloads' .*/x\$"
+headrace extract "$work/zero.tar" "$work/x"
+expect_error 1 'zero.tar is not a tar archive but empty'
+mkdir -p "$work/part/val/cat"
+cp "$(find "$class" -type f | head -n 1)" "$work/part/val/cat/1.JPEG"
+tar -cf "$work/class folders.tar" -C "$work/part" val
+headrace extract "$work/class folders.tar" "$work/un packed"
+expect_error 2 'has class folders already'
+run_advice 'mkdir -p [^;]*'
+expect_file "$work/un packed/val/cat/1.JPEG"
+headrace extract "$devkit" "$work/x"
+expect_error 2 'is a devkit; it needs no unpacking: give it with --devkit'
+headrace pack "$devkit" -o "$work/x.idx"
+expect_error 2 'is the devkit, which has no images'
+headrace organize "$work/nowhere"
+expect_error 1 'nowhere does not exist, expected a folder of validation images'
+headrace organize "$val"
+expect_error 2 'is a file, expected a folder .*: headrace extract .*ILSVRC2012_img_val.tar DEST --devkit ILSVRC2012_devkit_t12.tar.gz'
+headrace organize "$work/empty" --devkit "$devkit"
+expect_error 1 'empty has no images: expected ILSVRC2012_val_00000001.JPEG'
+for wrong in "$work/empty" "$val"; do
+    headrace organize "$work/sorted/val" --devkit "$wrong"
+    expect_error 1 'is not a devkit: it has no meta.mat; expected ILSVRC2012_devkit_t12.tar.gz or the folder'
+done
+headrace organize "$work/sorted/val" --devkit "$work/zero.tar"
+expect_error 1 'devkit: .*zero.tar is not a tar archive but empty'
+headrace verify "$work/nowhere"
+expect_error 1 'nowhere does not exist'
+headrace verify "$work/empty"
+expect_error 1 'empty has no class folders and no images; expected .*/empty/CLASS/NAME.JPEG'
+headrace verify "$work/notes.txt"
+expect_error 1 'notes.txt is not a tar archive but '
+
+# The right folder, one level too deep or too high.
+for command in verify organize 'pack -o x.idx'; do
+    # shellcheck disable=SC2086 # words are wanted
+    headrace $command "$class"
+    expect_error 2 'is the folder of one class( already)?; name the folder around it'
+done
+headrace organize "$work/sorted"
+expect_error 1 'has no images, but a folder val: headrace organize .*/sorted/val'
+headrace organize "$work/sorted/train"
+expect_error 1 'has training images .*are sorted already: headrace verify .*/sorted/train'
+headrace pack "$work/sorted" -o "$work/x.idx"
+expect_error 2 'holds a training and a validation part; name one of them .* or give a folder for both, .*: -o DIR/'
+headrace prep "$work/sorted" "$work/x"
+expect_error 2 'has folders of images already, .*: headrace verify .*/sorted; pack them: headrace pack .*/sorted -o DIR/'
+headrace verify "$work/sorted" --expect 1/1
+expect_error 2 'expect is for one set; verify .*/train and .*/val one after the other'
+
+# What the messages say to type works as it stands, in folders of any name.
+cd "$work" || exit 1
+odd="a b/it's \$1/图"
+mkdir -p "$odd/val/val"
+cp "$(find "$work/sorted/val" -type f | head -n 1)" "$odd/val/val"
+headrace organize "$odd/val" --devkit "$devkit"
+expect_error 1 'but a folder val'
+run_advice 'headrace organize .*'
+expect_stdout 'val/val: 1 images moved into class folders'
+cp -r "$odd/val/val/" "$work/one"
+mkdir -p "$odd/flat/val"
+mv "$odd"/val/val/*/*.JPEG "$odd/flat/val"
+headrace verify "$odd/flat/val"
+expect_error 2 'their classes are told by the devkit'
+cp "$devkit" .
+run_advice 'headrace organize .*'
+expect_stdout "flat/val: 1 images moved into class folders"
+headrace verify "$odd/flat/val" --subset
+expect_status 0
+headrace info "$odd/flat/val"
+expect_error 2 'is a folder, expected an index'
+run_advice 'headrace pack .*'
+headrace info "$odd/flat/val"
+run_advice 'headrace info .*'
+expect_stdout '^images +1, '
+mkdir "$odd/archives"
+cp "$HEADRACE_DATA/cifar10.tar" "$odd/archives/"
+headrace verify "$odd/archives"
+expect_error 1 'holds no images but archives: cifar10.tar; name that: headrace verify '
+headrace extract "$odd/archives" "$odd/x"
+expect_error 2 'headrace prep '
+mkdir -p "$odd/numbers"/{0,10}
+for n in 0 10; do cp "$odd"/flat/val/*/*.JPEG "$odd/numbers/$n/a.JPEG"; done
+headrace pack "$odd/numbers" -o "$work/x.idx"
+expect_error 1 'not guessed'
+run_advice 'headrace organize .* --folders labels'
+expect_file "$odd/numbers/n01440764/a.JPEG"
+
+# What has nothing to do says so.
+headrace_ok organize "$work/sorted/val" --folders labels
+expect_stdout "no folder's name is a number, so there is nothing to rename"
+headrace_ok organize "$work/sorted/val" --devkit "$devkit"
+expect_stdout 'sorted already'
+for left in x x.idx; do refute_file "$work/$left"; done
