@@ -66,6 +66,20 @@ struct status memory_alloc_tensor(size_t size_bytes, void *ret_pointer)
     return OK;
 }
 
+struct status memory_reserve(size_t size_bytes, void *pointer, size_t *capacity_bytes)
+{
+    if (size_bytes <= *capacity_bytes)
+        return OK;
+    void *old;
+    memcpy(&old, pointer, sizeof old);
+    memory_free(old);
+    pointer_store(pointer, NULL);
+    *capacity_bytes = 0;
+    TRY(memory_alloc_tensor(size_bytes, pointer));
+    *capacity_bytes = size_bytes;
+    return OK;
+}
+
 void memory_free(void *pointer)
 {
     free(pointer);

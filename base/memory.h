@@ -22,6 +22,10 @@ struct status memory_resize(size_t count, size_t size_bytes, void *pointer);
 /* Makes room for at least `count` elements, growing geometrically; *capacity is kept up to date. */
 struct status memory_grow(size_t count, size_t size_bytes, void *pointer, size_t *capacity);
 
+/* Makes room for `size_bytes` bytes, aligned to at least 64; what stood there is lost where the
+ * block grows. *capacity_bytes is kept up to date; on failure it is 0 and the pointer NULL. */
+struct status memory_reserve(size_t size_bytes, void *pointer, size_t *capacity_bytes);
+
 /* A zeroed block for tensors: aligned to 2 MiB where that pays, else 64 bytes, with huge pages
  * asked for, and every page touched. Free with memory_free. */
 struct status memory_alloc_tensor(size_t size_bytes, void *ret_pointer);

@@ -47,6 +47,8 @@ void block_decoder_close(struct block_decoder *decoder)
 
 bool block_decode_supports(const struct frame *frame)
 {
+    if (frame->component_count != 1 && frame->component_count != 3)
+        return false;
     for (unsigned c = 0; c < frame->component_count; c++) {
         const struct frame_component *component = &frame->components[c];
         if (component->horizontal == 0 || component->vertical == 0 ||
@@ -91,10 +93,10 @@ static void samples_of(uint32_t first, uint32_t count, uint32_t factor, bool fan
 
 static struct status check_frame(const struct frame *frame, const struct rectangle *region)
 {
-    if (frame->component_count != 1 && frame->component_count != 3)
-        FAIL(STATUS_UNSUPPORTED, "%u components", frame->component_count);
     if (!block_decode_supports(frame))
-        FAIL(STATUS_UNSUPPORTED, "sampling factors that are no multiples of each other");
+        FAIL(STATUS_UNSUPPORTED,
+             "%u components, or sampling factors that are no multiples of each other",
+             frame->component_count);
     if (region->width == 0 || region->height == 0 || region->x >= frame->width ||
         region->y >= frame->height || region->width > frame->width - region->x ||
         region->height > frame->height - region->y)
@@ -114,11 +116,6 @@ static struct status check_frame(const struct frame *frame, const struct rectang
 
 /* --- Rows ----------------------------------------------------------------------------------------
  */
-
-static const uint8_t *plane_row(const struct plane *plane, uint32_t y)
-{
-    return plane->samples + (size_t)(y - plane->window.y) * plane->stride_bytes;
-}
 
 /* Each sample `factor` times. */
 static void repeat(const uint8_t *in, uint32_t count, uint32_t factor, uint8_t *out)
@@ -202,12 +199,8 @@ struct status block_decoder_start(struct block_decoder *decoder, const struct fr
 
     /* Upsampling starts at a sample's first pixel: up to three before the region's. */
     decoder->buffer_bytes = ((size_t)region->width + 8 + COLOR_PADDING + 64) / 64 * 64;
-    if (decoder->buffer_bytes > decoder->buffers_capacity) {
-        memory_free(MOVE(decoder->buffers));
-        decoder->buffers_capacity = 0;
-        TRY(memory_alloc(BUFFERS * ROW_SOURCE_ROWS, decoder->buffer_bytes, &decoder->buffers));
-        decoder->buffers_capacity = decoder->buffer_bytes;
-    }
+    TRY(memory_reserve(BUFFERS * ROW_SOURCE_ROWS * decoder->buffer_bytes, &decoder->buffers,
+                       &decoder->buffers_capacity));
     *ret_source = (struct row_source){frame->component_count, decoder_rows, decoder};
     return OK;
 }

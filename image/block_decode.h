@@ -10,8 +10,8 @@
 #include "image/picture.h"
 #include "image/row_source.h"
 
-/* Whether the components' sampling can be decoded: the largest factors are whole multiples of each
- * component's. libjpeg decodes no others either. */
+/* Whether there are one or three components, and the largest sampling factors are whole multiples
+ * of each component's: libjpeg decodes no others either. */
 bool block_decode_supports(const struct frame *frame);
 
 /* Scratch of one thread, reused from image to image. */

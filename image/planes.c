@@ -56,12 +56,7 @@ static struct status plane_resize(struct planes *planes, unsigned c, const struc
     if (!size_multiply(plane->stride_bytes, plane->window.height, &size_bytes))
         FAIL(STATUS_NO_MEMORY, "a plane of %u x %u samples does not fit into memory",
              plane->window.width, plane->window.height);
-    if (size_bytes > planes->capacity_bytes[c]) {
-        memory_free(MOVE(planes->memory[c]));
-        planes->capacity_bytes[c] = 0;
-        TRY(memory_alloc_tensor(size_bytes, &planes->memory[c]));
-        planes->capacity_bytes[c] = size_bytes;
-    }
+    TRY(memory_reserve(size_bytes, &planes->memory[c], &planes->capacity_bytes[c]));
     plane->samples = planes->memory[c] + LEFT_BYTES;
     return OK;
 }

@@ -17,6 +17,12 @@ struct plane {
     struct rectangle window; /* decoded: at least what was asked for */
 };
 
+/* The window's first sample of row y of the component. */
+static inline const uint8_t *plane_row(const struct plane *plane, uint32_t y)
+{
+    return plane->samples + (size_t)(y - plane->window.y) * plane->stride_bytes;
+}
+
 /* Scratch of one thread. */
 struct planes {
     struct plane plane[FRAME_MAX_COMPONENTS];

@@ -5,17 +5,16 @@
 
 #include "base/memory.h"
 #include "image/color.h"
-#include "image/resample_kernels.h"
+#include "image/resample_axis.h"
 
-/* Memory of 64-byte alignment whose content is made anew for each image. */
+/* Memory whose content is made anew for each image. */
 struct scratch {
     uint8_t *bytes;
     size_t capacity_bytes;
 };
 
 struct resampler {
-    struct resample_axis axes[2]; /* by enum resample_pass */
-    struct scratch tables[2];
+    struct resample_axes axes;
     struct scratch between; /* rows between the passes */
     struct scratch ready;   /* a finished row */
     struct scratch split;   /* rows of a picture, in planes */
@@ -51,10 +50,7 @@ void resampler_close(struct resampler *resampler)
 {
     if (!resampler)
         return;
-    for (int pass = 0; pass < 2; pass++) {
-        memory_free(resampler->axes[pass].memory);
-        memory_free(resampler->tables[pass].bytes);
-    }
+    resample_axes_done(&resampler->axes);
     memory_free(resampler->between.bytes);
     memory_free(resampler->ready.bytes);
     memory_free(resampler->split.bytes);
@@ -67,80 +63,7 @@ static struct status scratch_resize(struct scratch *scratch, uint64_t count, uin
     uint64_t bytes;
     if (!size_multiply(count, size_bytes, &bytes))
         FAIL(STATUS_NO_MEMORY, "the rows to resize do not fit into memory");
-    if (bytes <= scratch->capacity_bytes)
-        return OK;
-    memory_free(MOVE(scratch->bytes));
-    scratch->capacity_bytes = 0;
-    TRY(memory_alloc_tensor(bytes, &scratch->bytes));
-    scratch->capacity_bytes = bytes;
-    return OK;
-}
-
-/* --- Weights -------------------------------------------------------------------------------------
- * The same operations on doubles as in Pillow, in the same order: the integer weights come out
- * equal. */
-
-/* One axis of a crop, without memory. */
-struct span {
-    uint32_t in_size, out_size;
-    double scale;   /* inputs per output */
-    double support; /* inputs on each side of an output's centre: at least 1 */
-    double support_inverse;
-};
-
-/* The inputs that one output is made of. */
-struct taps {
-    uint32_t first, count;
-    double center;
-};
-
-static struct span span_make(uint32_t in_size, uint32_t out_size)
-{
-    double scale = (double)in_size / out_size, support = scale < 1 ? 1 : scale;
-    return (struct span){in_size, out_size, scale, support, 1 / support};
-}
-
-static double triangle(double x)
-{
-    double distance = fabs(x);
-    return distance < 1 ? 1 - distance : 0;
-}
-
-static struct taps taps_make(const struct span *span, uint32_t output)
-{
-    struct taps taps = {.center = (output + 0.5) * span->scale};
-    if (span->in_size == span->out_size) { /* the neighbour has no weight: it is not needed */
-        taps.first = output;
-        taps.count = 1;
-        return taps;
-    }
-    double low = taps.center - span->support + 0.5, high = taps.center + span->support + 0.5;
-    taps.first = low < 0 ? 0 : (uint32_t)low;
-    taps.count = (high > span->in_size ? span->in_size : (uint32_t)high) - taps.first;
-    return taps;
-}
-
-static double tap_share(const struct span *span, const struct taps *taps, uint32_t k)
-{
-    return triangle((k + taps->first - taps->center + 0.5) * span->support_inverse);
-}
-
-static void taps_weights(const struct span *span, const struct taps *taps, int32_t *weights)
-{
-    double total = 0;
-    for (uint32_t k = 0; k < taps->count; k++)
-        total += tap_share(span, taps, k);
-    for (uint32_t k = 0; k < taps->count; k++)
-        weights[k] = (int32_t)(0.5 + tap_share(span, taps, k) / total * (1 << RESAMPLE_BITS));
-}
-
-/* The inputs that outputs first … first + count − 1 read. */
-static void span_inputs(const struct span *span, uint32_t first, uint32_t count,
-                        uint32_t *ret_first, uint32_t *ret_count)
-{
-    struct taps left = taps_make(span, first), right = taps_make(span, first + count - 1);
-    *ret_first = left.first;
-    *ret_count = right.first + right.count - left.first;
+    return memory_reserve(bytes, &scratch->bytes, &scratch->capacity_bytes);
 }
 
 struct rectangle resample_region(const struct crop *crop)
@@ -154,42 +77,6 @@ struct rectangle resample_region(const struct crop *crop)
     region.x += crop->box.x;
     region.y += crop->box.y;
     return region;
-}
-
-static void axis_set_output(struct resample_axis *axis, const struct taps *taps,
-                            const struct span *span, uint32_t output)
-{
-    uint32_t count = 2 * axis->pairs, start = taps->first - axis->input_first;
-    /* Near the end the taps are moved left, so that the unused ones do not point past it. */
-    uint32_t last_start = axis->input_count > count ? axis->input_count - count : 0;
-    uint32_t moved = start > last_start ? start - last_start : 0;
-    int32_t *weights = axis->weights + (size_t)output * count;
-    memset(weights, 0, count * sizeof weights[0]);
-    taps_weights(span, taps, weights + moved);
-    axis->first[output] = start - moved;
-}
-
-/* Outputs first … first + count − 1, the last one first if `reversed`. */
-static struct status axis_make(struct resample_axis *axis, const struct span *span, uint32_t first,
-                               uint32_t count, bool reversed)
-{
-    axis->count = count;
-    span_inputs(span, first, count, &axis->input_first, &axis->input_count);
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct taps taps = taps_make(span, first + i);
-        most = taps.count > most ? taps.count : most;
-    }
-    axis->pairs = (most + 1) / 2;
-    TRY(memory_grow(count * (1 + 2 * (size_t)axis->pairs), sizeof axis->memory[0], &axis->memory,
-                    &axis->memory_capacity));
-    axis->first = axis->memory;
-    axis->weights = (int32_t *)axis->memory + count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct taps taps = taps_make(span, reversed ? first + count - 1 - i : first + i);
-        axis_set_output(axis, &taps, span, i);
-    }
-    return OK;
 }
 
 /* --- Passes --------------------------------------------------------------------------------------
@@ -227,18 +114,18 @@ static void put_row(struct resampler *resampler, const struct target *target, ui
 static void rows_across(struct resampler *resampler, const struct row_source *source,
                         uint32_t first, uint32_t count, uint8_t *out, size_t stride_bytes)
 {
-    const struct resample_axis *axis = &resampler->axes[RESAMPLE_ACROSS];
+    const struct resample_axis *axis = &resampler->axes.across;
     const uint8_t *rows[3][ROW_SOURCE_ROWS];
     source->rows(source->context, first, count, rows);
     for (unsigned c = 0; c < source->channels; c++) /* in this order: ends are written over */
-        resampler->kernels->across(axis, resampler->tables[RESAMPLE_ACROSS].bytes, rows[c], count,
+        resampler->kernels->across(axis, resampler->axes.across_table, rows[c], count,
                                    out + c * (size_t)axis->count, stride_bytes);
 }
 
 static struct status across_then_down(struct resampler *resampler, const struct row_source *source,
                                       const struct target *target)
 {
-    const struct resample_axis *down = &resampler->axes[RESAMPLE_DOWN];
+    const struct resample_axis *down = &resampler->axes.down;
     size_t stride = row_stride(target->width, source->channels);
     size_t row_bytes = (size_t)target->width * source->channels;
     TRY(scratch_resize(&resampler->between, down->input_count, stride));
@@ -249,8 +136,8 @@ static struct status across_then_down(struct resampler *resampler, const struct 
         rows_across(resampler, source, y, count, rows + y * stride, stride);
     }
     for (uint32_t y = 0; y < down->count; y++) {
-        resampler->kernels->down(down, resampler->tables[RESAMPLE_DOWN].bytes, y, rows, stride,
-                                 row_bytes, resampler->ready.bytes);
+        resampler->kernels->down(down, resampler->axes.down_table, y, rows, stride, row_bytes,
+                                 resampler->ready.bytes);
         put_row(resampler, target, y, resampler->ready.bytes);
     }
     return OK;
@@ -259,8 +146,8 @@ static struct status across_then_down(struct resampler *resampler, const struct 
 static struct status down_then_across(struct resampler *resampler, const struct row_source *source,
                                       const struct target *target)
 {
-    const struct resample_axis *down = &resampler->axes[RESAMPLE_DOWN];
-    const struct resample_axis *across = &resampler->axes[RESAMPLE_ACROSS];
+    const struct resample_axis *down = &resampler->axes.down;
+    const struct resample_axis *across = &resampler->axes.across;
     uint32_t width = across->input_count;
     size_t stride = row_stride(width, source->channels),
            row_bytes = (size_t)width * source->channels;
@@ -275,27 +162,16 @@ static struct status down_then_across(struct resampler *resampler, const struct 
             memcpy(rows + y * stride + c * (size_t)width, planes[c][0], width);
     }
     for (uint32_t y = 0; y < down->count; y++) {
-        resampler->kernels->down(down, resampler->tables[RESAMPLE_DOWN].bytes, y, rows, stride,
-                                 row_bytes, narrow);
+        resampler->kernels->down(down, resampler->axes.down_table, y, rows, stride, row_bytes,
+                                 narrow);
         for (unsigned c = 0; c < source->channels; c++) {
             const uint8_t *in = narrow + c * (size_t)width;
-            resampler->kernels->across(across, resampler->tables[RESAMPLE_ACROSS].bytes, &in, 1,
+            resampler->kernels->across(across, resampler->axes.across_table, &in, 1,
                                        resampler->ready.bytes + c * (size_t)across->count,
                                        out_stride);
         }
         put_row(resampler, target, y, resampler->ready.bytes);
     }
-    return OK;
-}
-
-static struct status table_make(struct resampler *resampler, enum resample_pass pass)
-{
-    const struct resample_kernels *kernels = resampler->kernels;
-    if (!kernels->make_table)
-        return OK;
-    const struct resample_axis *axis = &resampler->axes[pass];
-    TRY(scratch_resize(&resampler->tables[pass], kernels->table_bytes(axis, pass), 1));
-    kernels->make_table(axis, pass, resampler->tables[pass].bytes);
     return OK;
 }
 
@@ -316,10 +192,8 @@ static struct status resample(struct resampler *resampler, const struct row_sour
     struct target target = {picture, window->width, source->channels};
     struct span across = span_make(crop->box.width, crop->out_width);
     struct span down = span_make(crop->box.height, crop->out_height);
-    TRY(axis_make(&resampler->axes[RESAMPLE_ACROSS], &across, window->x, window->width, flip));
-    TRY(axis_make(&resampler->axes[RESAMPLE_DOWN], &down, window->y, window->height, false));
-    TRY(table_make(resampler, RESAMPLE_ACROSS));
-    TRY(table_make(resampler, RESAMPLE_DOWN));
+    TRY(resample_axes_make(&resampler->axes, resampler->kernels, &across, &down, window, flip,
+                           RESAMPLE_BITS));
     if (goes_down_first(pixels, crop))
         return down_then_across(resampler, source, &target);
     return across_then_down(resampler, source, &target);

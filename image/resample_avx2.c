@@ -5,12 +5,14 @@
 
 #include "image/resample_kernels.h"
 
-#define GROUP 8 /* outputs of a vector */
-#define HALF 4  /* outputs of a lane, in which bytes can be moved */
+#define GROUP 8     /* outputs of a vector */
+#define HALF 4      /* outputs of a lane, in which bytes can be moved */
+#define LOW_BITS 11 /* of a weight's lower half */
 
 /* Two weights of each output of a group: which of its half's 16 bytes they take, and the weights'
  * upper and lower halves. A weight has 23 bits, a multiply-add of pairs takes 15: the halves are
- * summed apart and joined at the end, which is exact. */
+ * summed apart and joined at the end, which is exact. A weight of 7 bits is its lower half alone.
+ */
 struct group_pair {
     uint8_t bytes[4 * GROUP];
     int16_t high[2 * GROUP], low[2 * GROUP];
@@ -56,8 +58,8 @@ static void set_halves(const struct resample_axis *axis, uint32_t output, uint32
 {
     const int32_t *weights = axis->weights + 2 * ((size_t)output * axis->pairs + pair);
     for (int k = 0; k < 2; k++) {
-        high[k] = (int16_t)(weights[k] >> RESAMPLE_LOW_BITS);
-        low[k] = (int16_t)(weights[k] & ((1 << RESAMPLE_LOW_BITS) - 1));
+        high[k] = (int16_t)(weights[k] >> LOW_BITS);
+        low[k] = (int16_t)(weights[k] & ((1 << LOW_BITS) - 1));
     }
 }
 
@@ -127,15 +129,32 @@ static inline __m256i load(const void *from)
     return _mm256_loadu_si256(from);
 }
 
-static inline __m256i join_sums(__m256i high, __m256i low)
+/* Sums of products with both halves of weights. */
+struct sums {
+    __m256i high, low;
+};
+
+static inline __attribute__((always_inline)) struct sums sums_make(const uint32_t bits)
 {
-    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, RESAMPLE_LOW_BITS), low);
-    return _mm256_srli_epi32(sum, RESAMPLE_BITS);
+    return (struct sums){_mm256_setzero_si256(), _mm256_set1_epi32(1 << (bits - 1))};
 }
 
-static inline __m256i half_unit(void)
+static inline __attribute__((always_inline)) void sums_add(const uint32_t bits, struct sums *sums,
+                                                           __m256i samples, __m256i by_high,
+                                                           __m256i by_low)
 {
-    return _mm256_set1_epi32(1 << (RESAMPLE_BITS - 1));
+    if (bits == RESAMPLE_BITS)
+        sums->high = _mm256_add_epi32(sums->high, _mm256_madd_epi16(samples, by_high));
+    sums->low = _mm256_add_epi32(sums->low, _mm256_madd_epi16(samples, by_low));
+}
+
+static inline __attribute__((always_inline)) __m256i sums_join(const uint32_t bits,
+                                                               const struct sums *sums)
+{
+    __m256i sum = sums->low;
+    if (bits == RESAMPLE_BITS)
+        sum = _mm256_add_epi32(sum, _mm256_slli_epi32(sums->high, LOW_BITS));
+    return _mm256_srli_epi32(sum, (int)bits);
 }
 
 /* --- Across --------------------------------------------------------------------------------------
@@ -176,52 +195,66 @@ static inline void store_rows(const __m256i joined[4], int rows, uint8_t *out,
     _mm_storel_epi64((__m128i *)(out + 3 * out_stride_bytes), _mm_srli_si128(second, 8));
 }
 
-static inline __attribute__((always_inline)) void across_rows(
-    const struct resample_axis *axis, const struct across_table *table, const bool near,
+static inline __attribute__((always_inline)) void near_rows(
+    const struct resample_axis *axis, const uint32_t bits, const struct across_table *table,
     const uint8_t *const *in, const int rows, uint8_t *out, size_t out_stride_bytes)
 {
-    size_t at = 0;
+    const struct group_pair *pair = table->near;
     for (uint32_t group = 0; group < group_count(axis); group++, out += GROUP) {
-        __m256i high[4], low[4], joined[4] = {0};
-        for (int r = 0; r < rows; r++) {
-            high[r] = _mm256_setzero_si256();
-            low[r] = half_unit();
-        }
-        for (uint32_t j = 0; j < axis->pairs; j++, at++) {
-            __m256i by_high = load(near ? table->near[at].high : table->far[at].high);
-            __m256i by_low = load(near ? table->near[at].low : table->far[at].low);
-            for (int r = 0; r < rows; r++) {
-                __m256i samples = near ? near_samples(in[r], &table->offsets[2 * (size_t)group], j,
-                                                      &table->near[at])
-                                       : far_samples(in[r], &table->far[at]);
-                high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(samples, by_high));
-                low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(samples, by_low));
-            }
+        const uint32_t *offsets = table->offsets + 2 * (size_t)group;
+        struct sums sums[4];
+        __m256i joined[4] = {0};
+        for (int r = 0; r < rows; r++)
+            sums[r] = sums_make(bits);
+        for (uint32_t j = 0; j < axis->pairs; j++, pair++) {
+            __m256i by_high = load(pair->high), by_low = load(pair->low);
+            for (int r = 0; r < rows; r++)
+                sums_add(bits, &sums[r], near_samples(in[r], offsets, j, pair), by_high, by_low);
         }
         for (int r = 0; r < rows; r++)
-            joined[r] = join_sums(high[r], low[r]);
+            joined[r] = sums_join(bits, &sums[r]);
         store_rows(joined, rows, out, out_stride_bytes);
     }
+}
+
+static inline __attribute__((always_inline)) void far_row(const struct resample_axis *axis,
+                                                          const uint32_t bits,
+                                                          const struct far_pair *pair,
+                                                          const uint8_t *in, uint8_t *out)
+{
+    for (uint32_t group = 0; group < group_count(axis); group++, out += GROUP) {
+        struct sums sums = sums_make(bits);
+        for (uint32_t j = 0; j < axis->pairs; j++, pair++)
+            sums_add(bits, &sums, far_samples(in, pair), load(pair->high), load(pair->low));
+        const __m256i joined[4] = {sums_join(bits, &sums)};
+        store_rows(joined, 1, out, 0);
+    }
+}
+
+static inline __attribute__((always_inline)) void across_rows(
+    const struct resample_axis *axis, const uint32_t bits, const struct across_table *table,
+    const uint8_t *const *in, uint32_t rows, uint8_t *out, size_t out_stride_bytes)
+{
+    uint32_t y = 0;
+    if (table->far) {
+        for (; y < rows; y++)
+            far_row(axis, bits, table->far, in[y], out + y * out_stride_bytes);
+        return;
+    }
+    for (; y + 4 <= rows; y += 4)
+        near_rows(axis, bits, table, in + y, 4, out + y * out_stride_bytes, out_stride_bytes);
+    for (; y < rows; y++)
+        near_rows(axis, bits, table, in + y, 1, out + y * out_stride_bytes, out_stride_bytes);
 }
 
 static void across_avx2(const struct resample_axis *axis, const void *table,
                         const uint8_t *const *in, uint32_t rows, uint8_t *out,
                         size_t out_stride_bytes)
 {
-    const struct across_table *across = table;
-    for (uint32_t y = 0; y < rows;) {
-        uint8_t *target = out + y * out_stride_bytes;
-        if (across->far) {
-            across_rows(axis, across, false, in + y, 1, target, out_stride_bytes);
-            y++;
-        } else if (y + 4 <= rows) {
-            across_rows(axis, across, true, in + y, 4, target, out_stride_bytes);
-            y += 4;
-        } else {
-            across_rows(axis, across, true, in + y, 1, target, out_stride_bytes);
-            y++;
-        }
-    }
+    if (axis->bits == RESAMPLE_BITS)
+        across_rows(axis, RESAMPLE_BITS, table, in, rows, out, out_stride_bytes);
+    else
+        across_rows(axis, RESAMPLE_FAST_BITS, table, in, rows, out, out_stride_bytes);
 }
 
 /* --- Down ----------------------------------------------------------------------------------------
@@ -235,34 +268,35 @@ static inline __m256i set_pair(const int16_t pair[2])
 }
 
 /* 32 bytes of one output row; `rows` inputs are left. */
-static inline void down_block(const uint8_t *in, size_t in_stride_bytes, uint32_t rows,
-                              const struct row_pair *weights, uint32_t pairs, uint8_t *out)
+static inline __attribute__((always_inline)) void down_block(const uint32_t bits, const uint8_t *in,
+                                                             size_t in_stride_bytes, uint32_t rows,
+                                                             const struct row_pair *weights,
+                                                             uint32_t pairs, uint8_t *out)
 {
     const __m256i zero = _mm256_setzero_si256();
-    __m256i high[4], low[4];
-    for (int i = 0; i < 4; i++) {
-        high[i] = zero;
-        low[i] = half_unit();
-    }
+    struct sums sums[4];
+    __m256i joined[4];
+    for (int i = 0; i < 4; i++)
+        sums[i] = sums_make(bits);
     for (uint32_t j = 0; j < pairs; j++) {
         const uint8_t *even = in + 2 * (size_t)j * in_stride_bytes;
         const uint8_t *odd = 2 * j + 1 < rows ? even + in_stride_bytes : even;
         __m256i a = load(even), b = load(odd);
         __m256i left = _mm256_unpacklo_epi8(a, b), right = _mm256_unpackhi_epi8(a, b);
-        __m256i sources[4] = {
+        const __m256i sources[4] = {
             _mm256_unpacklo_epi8(left, zero),
             _mm256_unpackhi_epi8(left, zero),
             _mm256_unpacklo_epi8(right, zero),
             _mm256_unpackhi_epi8(right, zero),
         };
         __m256i by_high = set_pair(weights[j].high), by_low = set_pair(weights[j].low);
-        for (int i = 0; i < 4; i++) {
-            high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(sources[i], by_high));
-            low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(sources[i], by_low));
-        }
+        for (int i = 0; i < 4; i++)
+            sums_add(bits, &sums[i], sources[i], by_high, by_low);
     }
-    __m256i left = _mm256_packus_epi32(join_sums(high[0], low[0]), join_sums(high[1], low[1]));
-    __m256i right = _mm256_packus_epi32(join_sums(high[2], low[2]), join_sums(high[3], low[3]));
+    for (int i = 0; i < 4; i++)
+        joined[i] = sums_join(bits, &sums[i]);
+    __m256i left = _mm256_packus_epi32(joined[0], joined[1]);
+    __m256i right = _mm256_packus_epi32(joined[2], joined[3]);
     _mm256_storeu_si256((__m256i *)out, _mm256_packus_epi16(left, right));
 }
 
@@ -270,10 +304,15 @@ static void down_avx2(const struct resample_axis *axis, const void *table, uint3
                       const uint8_t *in, size_t in_stride_bytes, size_t row_bytes, uint8_t *out)
 {
     const struct row_pair *weights = (const struct row_pair *)table + (size_t)output * axis->pairs;
-    uint32_t first = axis->first[output];
-    for (size_t x = 0; x < row_bytes; x += 32)
-        down_block(in + first * in_stride_bytes + x, in_stride_bytes, axis->input_count - first,
-                   weights, axis->pairs, out + x);
+    uint32_t first = axis->first[output], left = axis->input_count - first;
+    in += first * in_stride_bytes;
+    for (size_t x = 0; x < row_bytes; x += 32) {
+        if (axis->bits == RESAMPLE_BITS)
+            down_block(RESAMPLE_BITS, in + x, in_stride_bytes, left, weights, axis->pairs, out + x);
+        else
+            down_block(RESAMPLE_FAST_BITS, in + x, in_stride_bytes, left, weights, axis->pairs,
+                       out + x);
+    }
 }
 
 const struct resample_kernels resample_avx2 = {

@@ -6,13 +6,14 @@
 #include "image/resample_kernels.h"
 
 /* A weight of 23 bits as three signed digits of base 256, so that VNNI sums four products of bytes
- * at once. The digits' sums are joined from the top: exact, as nothing exceeds 32 bits. */
+ * at once. The digits' sums are joined from the top: exact, as nothing exceeds 32 bits. A weight of
+ * 7 bits is its lowest digit alone. */
 #define DIGITS 3
 #define GROUP 16 /* outputs of a vector */
 #define QUAD 4   /* weights of a lane */
 
 /* Four weights of each output of a group: which of the 64 bytes at the group's offset they take,
- * and their digits, the highest first. */
+ * and their digits, the lowest first. */
 struct group_quad {
     uint8_t bytes[4 * GROUP];
     int8_t digits[DIGITS][4 * GROUP];
@@ -56,9 +57,9 @@ static size_t table_bytes_avx512(const struct resample_axis *axis, enum resample
 
 static void set_digits(int32_t weight, int8_t *digits, size_t step)
 {
-    for (int d = DIGITS - 1; d >= 0; d--) {
+    for (size_t d = 0; d < DIGITS; d++) {
         int8_t digit = (int8_t)(uint8_t)weight;
-        digits[(size_t)d * step] = digit;
+        digits[d * step] = digit;
         weight = (weight - digit) >> 8;
     }
 }
@@ -153,26 +154,70 @@ static void make_table_avx512(const struct resample_axis *axis, enum resample_pa
 /* --- Across --------------------------------------------------------------------------------------
  */
 
-/* What is half a unit when the highest digit's sums stand alone. */
-static inline __m512i half_unit(void)
+/* Half a unit, where the sums of the highest digit start. */
+static inline __m512i half_unit(const uint32_t bits)
 {
-    return _mm512_set1_epi32(1 << (RESAMPLE_BITS - 1 - 16));
+    return _mm512_set1_epi32(bits == RESAMPLE_BITS ? 1 << (RESAMPLE_BITS - 1 - 16)
+                                                   : 1 << (RESAMPLE_FAST_BITS - 1));
 }
 
-/* From sums of 4 rows of a group to 16 bytes of each row, one row in each lane. */
-static inline __m512i pack_rows(const __m512i *sums)
+/* Four products in each lane, of one quad alone: digits are joined as they are summed. */
+static inline __attribute__((always_inline)) __m512i sum_quad(const uint32_t bits, __m512i samples,
+                                                              const __m512i digits[DIGITS])
+{
+    if (bits != RESAMPLE_BITS)
+        return _mm512_dpbusd_epi32(half_unit(bits), samples, digits[0]);
+    __m512i sum = _mm512_dpbusd_epi32(half_unit(bits), samples, digits[2]);
+    sum = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples, digits[1]);
+    return _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples, digits[0]);
+}
+
+/* Sums over several quads, for each digit. */
+struct sums {
+    __m512i of[DIGITS];
+};
+
+static inline __attribute__((always_inline)) struct sums sums_make(const uint32_t bits)
+{
+    struct sums sums = {
+        .of = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()}};
+    sums.of[bits == RESAMPLE_BITS ? 2 : 0] = half_unit(bits);
+    return sums;
+}
+
+static inline __attribute__((always_inline)) void sums_add(const uint32_t bits, struct sums *sums,
+                                                           __m512i samples,
+                                                           const __m512i digits[DIGITS])
+{
+    for (int d = 0; d < (bits == RESAMPLE_BITS ? DIGITS : 1); d++)
+        sums->of[d] = _mm512_dpbusd_epi32(sums->of[d], samples, digits[d]);
+}
+
+static inline __attribute__((always_inline)) __m512i sums_join(const uint32_t bits,
+                                                               const struct sums *sums)
+{
+    if (bits != RESAMPLE_BITS)
+        return sums->of[0];
+    __m512i upper = _mm512_add_epi32(_mm512_slli_epi32(sums->of[2], 8), sums->of[1]);
+    return _mm512_add_epi32(_mm512_slli_epi32(upper, 8), sums->of[0]);
+}
+
+/* Sixteen bytes each of four sums, in each 128-bit lane four of the first, of the second … */
+static inline __m512i pack_sums(const uint32_t bits, const __m512i sums[4])
+{
+    __m512i words[4];
+    for (int i = 0; i < 4; i++)
+        words[i] = _mm512_srli_epi32(sums[i], bits);
+    return _mm512_packus_epi16(_mm512_packus_epi32(words[0], words[1]),
+                               _mm512_packus_epi32(words[2], words[3]));
+}
+
+/* Sums of 4 rows of a group (or of one) to 16 bytes of each. */
+static inline void store_rows(const uint32_t bits, const __m512i sums[4], int rows, uint8_t *out,
+                              size_t out_stride_bytes)
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    __m512i words[4];
-    for (int r = 0; r < 4; r++)
-        words[r] = _mm512_srli_epi32(sums[r], RESAMPLE_BITS);
-    __m512i left = _mm512_packus_epi32(words[0], words[1]);
-    __m512i right = _mm512_packus_epi32(words[2], words[3]);
-    return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(left, right));
-}
-
-static inline void store_rows(__m512i bytes, int rows, uint8_t *out, size_t out_stride_bytes)
-{
+    __m512i bytes = _mm512_permutexvar_epi32(order, pack_sums(bits, sums));
     _mm_storeu_si128((__m128i *)out, _mm512_castsi512_si128(bytes));
     if (rows == 1)
         return;
@@ -181,97 +226,103 @@ static inline void store_rows(__m512i bytes, int rows, uint8_t *out, size_t out_
     _mm_storeu_si128((__m128i *)(out + 3 * out_stride_bytes), _mm512_extracti32x4_epi32(bytes, 3));
 }
 
-static inline __m512i join(__m512i high, __m512i middle, __m512i low)
+static inline __attribute__((always_inline)) void load_digits(const int8_t from[DIGITS][4 * GROUP],
+                                                              __m512i digits[DIGITS])
 {
-    middle = _mm512_add_epi32(_mm512_slli_epi32(high, 8), middle);
-    return _mm512_add_epi32(_mm512_slli_epi32(middle, 8), low);
+    for (int d = 0; d < DIGITS; d++)
+        digits[d] = _mm512_load_si512(from[d]);
 }
 
-/* Groups of one quad: digits are joined as they are summed. */
-static inline __attribute__((always_inline)) void single_near(const struct across_table *table,
-                                                              uint32_t groups,
-                                                              const uint8_t *const *in,
-                                                              const int rows, uint8_t *out,
-                                                              size_t out_stride_bytes)
+static inline __attribute__((always_inline)) void single_quad(
+    const struct resample_axis *axis, const uint32_t bits, const struct across_table *table,
+    const uint8_t *const *in, const int rows, uint8_t *out, size_t out_stride_bytes)
 {
-    for (uint32_t group = 0; group < groups; group++, out += GROUP) {
-        const struct group_quad *quad = &table->near[group];
-        __m512i bytes = _mm512_load_si512(quad->bytes);
-        __m512i digits[DIGITS], sums[4] = {0};
-        for (int d = 0; d < DIGITS; d++)
-            digits[d] = _mm512_load_si512(quad->digits[d]);
+    for (uint32_t group = 0; group < group_count(axis); group++, out += GROUP) {
+        __m512i bytes = _mm512_load_si512(table->near[group].bytes), digits[DIGITS], sums[4] = {0};
+        load_digits(table->near[group].digits, digits);
         for (int r = 0; r < rows; r++) {
             __m512i source = _mm512_loadu_si512(in[r] + table->offsets[group]);
-            __m512i samples = _mm512_permutexvar_epi8(bytes, source);
-            __m512i sum = _mm512_dpbusd_epi32(half_unit(), samples, digits[0]);
-            sum = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples, digits[1]);
-            sums[r] = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples, digits[2]);
+            sums[r] = sum_quad(bits, _mm512_permutexvar_epi8(bytes, source), digits);
         }
-        store_rows(pack_rows(sums), rows, out, out_stride_bytes);
+        store_rows(bits, sums, rows, out, out_stride_bytes);
     }
 }
 
 static inline __attribute__((always_inline)) void many_quads(
-    const struct across_table *table, const bool near, uint32_t groups, uint32_t quads,
+    const struct resample_axis *axis, const uint32_t bits, const struct across_table *table,
     const uint8_t *const *in, const int rows, uint8_t *out, size_t out_stride_bytes)
 {
-    for (uint32_t group = 0; group < groups; group++, out += GROUP) {
-        __m512i sums[4][DIGITS];
-        for (int r = 0; r < rows; r++) {
-            sums[r][0] = half_unit();
-            sums[r][1] = sums[r][2] = _mm512_setzero_si512();
-        }
+    uint32_t quads = quad_count(axis);
+    for (uint32_t group = 0; group < group_count(axis); group++, out += GROUP) {
+        const struct group_quad *quad = table->near + (size_t)group * quads;
+        struct sums sums[4];
+        for (int r = 0; r < rows; r++)
+            sums[r] = sums_make(bits);
         for (uint32_t q = 0; q < quads; q++) {
-            size_t at = (size_t)group * quads + q;
-            const void *places =
-                near ? (const void *)table->near[at].bytes : (const void *)table->far[at].offsets;
-            __m512i places_of_lanes = _mm512_load_si512(places);
-            const int8_t(*digits)[4 * GROUP] =
-                near ? table->near[at].digits : table->far[at].digits;
+            size_t offset = table->offsets[group] + QUAD * (size_t)q;
+            __m512i bytes = _mm512_load_si512(quad[q].bytes), digits[DIGITS];
+            load_digits(quad[q].digits, digits);
             for (int r = 0; r < rows; r++) {
-                __m512i samples;
-                if (near) {
-                    const uint8_t *first = in[r] + table->offsets[group] + QUAD * (size_t)q;
-                    samples = _mm512_permutexvar_epi8(places_of_lanes, _mm512_loadu_si512(first));
-                } else {
-                    samples = _mm512_i32gather_epi32(places_of_lanes, in[r], 1);
-                }
-                for (int d = 0; d < DIGITS; d++)
-                    sums[r][d] =
-                        _mm512_dpbusd_epi32(sums[r][d], samples, _mm512_load_si512(digits[d]));
+                __m512i source = _mm512_loadu_si512(in[r] + offset);
+                sums_add(bits, &sums[r], _mm512_permutexvar_epi8(bytes, source), digits);
             }
         }
         __m512i joined[4] = {0};
         for (int r = 0; r < rows; r++)
-            joined[r] = join(sums[r][0], sums[r][1], sums[r][2]);
-        store_rows(pack_rows(joined), rows, out, out_stride_bytes);
+            joined[r] = sums_join(bits, &sums[r]);
+        store_rows(bits, joined, rows, out, out_stride_bytes);
     }
 }
 
-static inline __attribute__((always_inline)) void across_rows(const struct resample_axis *axis,
-                                                              const struct across_table *table,
-                                                              const uint8_t *const *in,
-                                                              const int rows, uint8_t *out,
-                                                              size_t out_stride_bytes)
+static inline __attribute__((always_inline)) void far_quads(const struct resample_axis *axis,
+                                                            const uint32_t bits,
+                                                            const struct across_table *table,
+                                                            const uint8_t *in, uint8_t *out)
 {
-    uint32_t groups = group_count(axis), quads = quad_count(axis);
+    uint32_t quads = quad_count(axis);
+    for (uint32_t group = 0; group < group_count(axis); group++, out += GROUP) {
+        const struct far_quad *quad = table->far + (size_t)group * quads;
+        struct sums sums = sums_make(bits);
+        for (uint32_t q = 0; q < quads; q++) {
+            __m512i offsets = _mm512_load_si512(quad[q].offsets), digits[DIGITS];
+            load_digits(quad[q].digits, digits);
+            sums_add(bits, &sums, _mm512_i32gather_epi32(offsets, in, 1), digits);
+        }
+        const __m512i joined[4] = {sums_join(bits, &sums)};
+        store_rows(bits, joined, 1, out, 0);
+    }
+}
+
+static inline __attribute__((always_inline)) void across_rows(
+    const struct resample_axis *axis, const uint32_t bits, const struct across_table *table,
+    const uint8_t *const *in, const int rows, uint8_t *out, size_t out_stride_bytes)
+{
     if (table->far)
-        many_quads(table, false, groups, quads, in, rows, out, out_stride_bytes);
-    else if (quads > 1)
-        many_quads(table, true, groups, quads, in, rows, out, out_stride_bytes);
+        for (int r = 0; r < rows; r++)
+            far_quads(axis, bits, table, in[r], out + (size_t)r * out_stride_bytes);
+    else if (quad_count(axis) > 1)
+        many_quads(axis, bits, table, in, rows, out, out_stride_bytes);
     else
-        single_near(table, groups, in, rows, out, out_stride_bytes);
+        single_quad(axis, bits, table, in, rows, out, out_stride_bytes);
 }
 
 static void across_avx512(const struct resample_axis *axis, const void *table,
                           const uint8_t *const *in, uint32_t rows, uint8_t *out,
                           size_t out_stride_bytes)
 {
-    uint32_t y = 0;
-    for (; y + 4 <= rows; y += 4)
-        across_rows(axis, table, in + y, 4, out + y * out_stride_bytes, out_stride_bytes);
-    for (; y < rows; y++)
-        across_rows(axis, table, in + y, 1, out + y * out_stride_bytes, out_stride_bytes);
+    bool exact = axis->bits == RESAMPLE_BITS;
+    for (uint32_t y = 0, taken; y < rows; y += taken) {
+        uint8_t *target = out + y * out_stride_bytes;
+        taken = rows - y >= 4 ? 4 : 1;
+        if (exact && taken == 4)
+            across_rows(axis, RESAMPLE_BITS, table, in + y, 4, target, out_stride_bytes);
+        else if (exact)
+            across_rows(axis, RESAMPLE_BITS, table, in + y, 1, target, out_stride_bytes);
+        else if (taken == 4)
+            across_rows(axis, RESAMPLE_FAST_BITS, table, in + y, 4, target, out_stride_bytes);
+        else
+            across_rows(axis, RESAMPLE_FAST_BITS, table, in + y, 1, target, out_stride_bytes);
+    }
 }
 
 /* --- Down ----------------------------------------------------------------------------------------
@@ -290,21 +341,13 @@ static inline void load_quads(const uint8_t *const rows[QUAD], size_t x, __m512i
     quads[3] = _mm512_unpackhi_epi16(ab_right, cd_right);
 }
 
-static inline __m512i digit_of(const struct row_quad *quad, int d)
+static inline void set_digits_of(const struct row_quad *quad, __m512i digits[DIGITS])
 {
-    int32_t digits;
-    memcpy(&digits, quad->digits[d], sizeof digits);
-    return _mm512_set1_epi32(digits);
-}
-
-static inline void store_block(const __m512i sums[4], uint8_t *out)
-{
-    __m512i words[4];
-    for (int i = 0; i < 4; i++)
-        words[i] = _mm512_srli_epi32(sums[i], RESAMPLE_BITS);
-    __m512i left = _mm512_packus_epi32(words[0], words[1]);
-    __m512i right = _mm512_packus_epi32(words[2], words[3]);
-    _mm512_storeu_si512(out, _mm512_packus_epi16(left, right));
+    for (int d = 0; d < DIGITS; d++) {
+        int32_t four;
+        memcpy(&four, quad->digits[d], sizeof four);
+        digits[d] = _mm512_set1_epi32(four);
+    }
 }
 
 /* The rows of a quad; those past the last input have no weight and are not looked at. */
@@ -317,49 +360,43 @@ static inline void quad_rows(const struct resample_axis *axis, uint32_t first, c
     }
 }
 
-static void down_single(const struct row_quad *quad, const uint8_t *const rows[QUAD],
-                        size_t row_bytes, uint8_t *out)
+static inline __attribute__((always_inline)) void down_single(const uint32_t bits,
+                                                              const struct row_quad *quad,
+                                                              const uint8_t *const rows[QUAD],
+                                                              size_t row_bytes, uint8_t *out)
 {
     __m512i digits[DIGITS];
-    for (int d = 0; d < DIGITS; d++)
-        digits[d] = digit_of(quad, d);
+    set_digits_of(quad, digits);
     for (size_t x = 0; x < row_bytes; x += 64) {
         __m512i samples[4], sums[4];
         load_quads(rows, x, samples);
-        for (int i = 0; i < 4; i++) {
-            __m512i sum = _mm512_dpbusd_epi32(half_unit(), samples[i], digits[0]);
-            sum = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples[i], digits[1]);
-            sums[i] = _mm512_dpbusd_epi32(_mm512_slli_epi32(sum, 8), samples[i], digits[2]);
-        }
-        store_block(sums, out + x);
+        for (int i = 0; i < 4; i++)
+            sums[i] = sum_quad(bits, samples[i], digits);
+        _mm512_storeu_si512(out + x, pack_sums(bits, sums));
     }
 }
 
-static void down_many(const struct resample_axis *axis, const struct row_quad *quads,
-                      uint32_t first, const uint8_t *in, size_t in_stride_bytes, size_t row_bytes,
-                      uint8_t *out)
+static inline __attribute__((always_inline)) void down_many(
+    const struct resample_axis *axis, const uint32_t bits, const struct row_quad *quads,
+    uint32_t first, const uint8_t *in, size_t in_stride_bytes, size_t row_bytes, uint8_t *out)
 {
     for (size_t x = 0; x < row_bytes; x += 64) {
-        __m512i sums[4][DIGITS];
-        for (int i = 0; i < 4; i++) {
-            sums[i][0] = half_unit();
-            sums[i][1] = sums[i][2] = _mm512_setzero_si512();
-        }
+        struct sums sums[4];
+        for (int i = 0; i < 4; i++)
+            sums[i] = sums_make(bits);
         for (uint32_t q = 0; q < quad_count(axis); q++) {
             const uint8_t *rows[QUAD];
-            __m512i samples[4];
+            __m512i samples[4], digits[DIGITS];
             quad_rows(axis, first + QUAD * q, in, in_stride_bytes, rows);
             load_quads(rows, x, samples);
-            for (int d = 0; d < DIGITS; d++) {
-                __m512i digits = digit_of(&quads[q], d);
-                for (int i = 0; i < 4; i++)
-                    sums[i][d] = _mm512_dpbusd_epi32(sums[i][d], samples[i], digits);
-            }
+            set_digits_of(&quads[q], digits);
+            for (int i = 0; i < 4; i++)
+                sums_add(bits, &sums[i], samples[i], digits);
         }
         __m512i joined[4];
         for (int i = 0; i < 4; i++)
-            joined[i] = join(sums[i][0], sums[i][1], sums[i][2]);
-        store_block(joined, out + x);
+            joined[i] = sums_join(bits, &sums[i]);
+        _mm512_storeu_si512(out + x, pack_sums(bits, joined));
     }
 }
 
@@ -369,13 +406,17 @@ static void down_avx512(const struct resample_axis *axis, const void *table, uin
     const struct row_quad *quads =
         (const struct row_quad *)table + (size_t)output * quad_count(axis);
     uint32_t first = axis->first[output];
-    if (quad_count(axis) > 1) {
-        down_many(axis, quads, first, in, in_stride_bytes, row_bytes, out);
-        return;
-    }
     const uint8_t *rows[QUAD];
     quad_rows(axis, first, in, in_stride_bytes, rows);
-    down_single(quads, rows, row_bytes, out);
+    bool exact = axis->bits == RESAMPLE_BITS, single = quad_count(axis) == 1;
+    if (exact && single)
+        down_single(RESAMPLE_BITS, quads, rows, row_bytes, out);
+    else if (exact)
+        down_many(axis, RESAMPLE_BITS, quads, first, in, in_stride_bytes, row_bytes, out);
+    else if (single)
+        down_single(RESAMPLE_FAST_BITS, quads, rows, row_bytes, out);
+    else
+        down_many(axis, RESAMPLE_FAST_BITS, quads, first, in, in_stride_bytes, row_bytes, out);
 }
 
 const struct resample_kernels resample_avx512 = {

@@ -10,15 +10,17 @@
 
 #include "base/cpu.h"
 
-#define RESAMPLE_BITS 22     /* of a weight's fraction */
-#define RESAMPLE_LOW_BITS 11 /* of a weight's lower half */
+/* Bits of a weight's fraction: as Pillow has them, and for pixels that are only close. */
+#define RESAMPLE_BITS 22
+#define RESAMPLE_FAST_BITS 7 /* with weights of 127 at most */
 
 /* One axis: which inputs make each output, and how much. Output i is
- *     (sum over k < 2 * pairs of weights[i][k] * input[first[i] + k] + half) >> RESAMPLE_BITS
+ *     (sum over k < 2 * pairs of weights[i][k] * input[first[i] + k] + half) >> bits
  * All outputs have as many weights; the unused are 0. Weights are not negative and their sum is 1
  * but for rounding, so that the result is a byte. Inputs past the last are named only with weight
  * 0. */
 struct resample_axis {
+    uint32_t bits;        /* RESAMPLE_BITS or RESAMPLE_FAST_BITS */
     uint32_t count;       /* outputs */
     uint32_t input_first; /* of the box: inputs are counted from here */
     uint32_t input_count; /* inputs that are read */

@@ -1,8 +1,8 @@
 #include "image/resample_kernels.h"
 
-static uint8_t to_byte(int32_t sum)
+static uint8_t to_byte(int32_t sum, uint32_t bits)
 {
-    return (uint8_t)((sum + (1 << (RESAMPLE_BITS - 1))) >> RESAMPLE_BITS);
+    return (uint8_t)((sum + (1 << (bits - 1))) >> bits);
 }
 
 static void across_plain(const struct resample_axis *axis, const void *table,
@@ -18,7 +18,7 @@ static void across_plain(const struct resample_axis *axis, const void *table,
             int32_t sum = 0;
             for (uint32_t k = 0; k < taps; k++)
                 sum += weights[k] * samples[k];
-            out[x] = to_byte(sum);
+            out[x] = to_byte(sum, axis->bits);
         }
     }
 }
@@ -34,7 +34,7 @@ static void down_plain(const struct resample_axis *axis, const void *table, uint
         int32_t sum = 0;
         for (uint32_t k = 0; k < taps; k++)
             sum += weights[k] ? weights[k] * rows[k * in_stride_bytes + i] : 0;
-        out[i] = to_byte(sum);
+        out[i] = to_byte(sum, axis->bits);
     }
 }
 

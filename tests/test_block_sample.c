@@ -2,6 +2,8 @@
 
 #include "tests/test.h"
 
+#include <math.h>
+
 #include "base/random.h"
 #include "image/block_sample.h"
 #include "image/decode.h"
@@ -148,11 +150,91 @@ static void real_crops_are_exact(void **state)
     }
 }
 
+/* --- Close pixels --------------------------------------------------------------------------------
+ */
+
+static double psnr_of(const struct scene *scene, size_t bytes)
+{
+    double squares = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        double difference = (double)scene->out[i] - scene->expected[i];
+        squares += difference * difference;
+    }
+    return 10 * log10(255.0 * 255.0 / ((squares + 1e-9) / (double)bytes));
+}
+
+/* Also in the centre of a resized image, which is a window of the output. */
+static void fast_pixels_are_close(void **state)
+{
+    (void)state;
+    CLEANUP(scene_done) struct scene scene;
+    CLEANUP(real_images_done) struct real_images images = {0};
+    const struct tensor_format format = {.type = TENSOR_U8, .layout = TENSOR_NCHW};
+    double sum = 0, least = 99;
+    unsigned crops = 0;
+    const uint8_t *bytes;
+    size_t length;
+    scene_open(&scene);
+    assert_ok(real_images_open(test_data_path("ILSVRC2012_img_train.tar"), &images));
+    while (real_images_next(&images, &bytes, &length)) {
+        if (images.count % 8 != 0)
+            continue;
+        scene_set(&scene, bytes, length);
+        uint32_t width = scene.whole.width, height = scene.whole.height;
+        struct random_stream stream = random_stream_make(12, RANDOM_CROP, 1, images.count);
+        const struct crop windows[] = {
+            crop_random(&crop_options_default, width, height, 224, &stream),
+            crop_center(width, height, 256, 224),
+        };
+        for (size_t i = 0; i < ARRAY_LENGTH(windows); i++, crops++) {
+            size_t size_bytes = scene_run(&scene, &windows[i], PIXELS_FAST, &format);
+            double psnr = psnr_of(&scene, size_bytes);
+            sum += psnr;
+            least = psnr < least ? psnr : least;
+        }
+    }
+    print_message("PSNR: mean %.2f dB, least %.2f dB\n", sum / crops, least);
+    assert_true(sum / crops > 48);
+    assert_true(least > 35);
+}
+
+/* Other formats, windows and mirrored ones hold the same pixels. */
+static void fast_pixels_have_every_format(void **state)
+{
+    (void)state;
+    CLEANUP(scene_done) struct scene scene;
+    CLEANUP(picture_done) struct picture picture = {0};
+    scene_open(&scene);
+    for (uint64_t n = 0; n < 120; n++) {
+        struct random_stream stream = random_stream_make(16, RANDOM_TEST, 0, n);
+        const struct jpeg_kind *kind = &kinds[n % ARRAY_LENGTH(kinds)];
+        uint32_t width = 1 + (uint32_t)random_below(&stream, 300);
+        uint32_t height = 1 + (uint32_t)random_below(&stream, 300);
+        assert_ok(jpeg_make(kind, n, width, height, &scene.bytes));
+        scene_set(&scene, scene.bytes.data, scene.bytes.length);
+        struct crop crop = random_window(&stream, width, height), straight = crop;
+        const struct tensor_format bytes = {.type = TENSOR_U8, .layout = TENSOR_NHWC};
+        straight.flip = false;
+        scene_run(&scene, &straight, PIXELS_FAST, &bytes);
+        assert_ok(picture_resize(&picture, crop.window.width, crop.window.height));
+        for (uint32_t y = 0; y < crop.window.height; y++)
+            memcpy(picture.pixels + y * picture.stride_bytes,
+                   scene.out + 3 * (size_t)y * crop.window.width, 3 * (size_t)crop.window.width);
+        struct tensor_format format = random_format(&stream);
+        size_t size_bytes = scene_run(&scene, &crop, PIXELS_FAST, &format);
+        tensor_write(&format, &picture, crop.flip, scene.expected);
+        if (memcmp(scene.out, scene.expected, size_bytes) != 0)
+            fail_msg("case %u, %s of %u x %u differs", (unsigned)n, kind->name, width, height);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_pixels_take_no_other_way),
         cmocka_unit_test(real_crops_are_exact),
+        cmocka_unit_test(fast_pixels_are_close),
+        cmocka_unit_test(fast_pixels_have_every_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

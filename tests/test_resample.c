@@ -143,14 +143,15 @@ struct test_axis {
     int32_t weights[MOST_OUTPUTS * 2 * MOST_PAIRS];
 };
 
-/* Any weights up to 1 (also in sum); starts that do not decrease, or do not increase; the last
- * input may be named in vain. */
+/* Any weights up to 1, or 127 of 128 (also in sum); starts that do not decrease, or do not
+ * increase; the last input may be named in vain. */
 static void random_axis(struct random_stream *stream, struct test_axis *test, uint32_t count,
                         uint32_t inputs)
 {
     struct resample_axis *axis = &test->axis;
     uint32_t most = (inputs + 1) / 2 < MOST_PAIRS ? (inputs + 1) / 2 : MOST_PAIRS;
     *axis = (struct resample_axis){
+        .bits = random_below(stream, 2) ? RESAMPLE_BITS : RESAMPLE_FAST_BITS,
         .count = count,
         .input_count = inputs,
         .pairs = 1 + (uint32_t)random_below(stream, random_below(stream, 2) ? most : 1),
@@ -162,7 +163,7 @@ static void random_axis(struct random_stream *stream, struct test_axis *test, ui
     for (uint32_t i = 0; i < count; i++) {
         uint32_t place = reversed ? count - 1 - i : i;
         axis->first[i] = (uint32_t)((uint64_t)room * place / count);
-        int32_t left = 1 << RESAMPLE_BITS;
+        int32_t left = axis->bits == RESAMPLE_BITS ? 1 << RESAMPLE_BITS : 127;
         for (uint32_t k = 0; k < taps; k++) {
             bool exists = axis->first[i] + k < inputs;
             int32_t weight = exists ? (int32_t)random_below(stream, (uint64_t)left + 1) : 0;

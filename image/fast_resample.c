@@ -1,0 +1,153 @@
+#include "image/fast_resample.h"
+
+#include "base/memory.h"
+#include "image/block_decode.h"
+#include "image/color.h"
+#include "image/planes.h"
+#include "image/resample_axis.h"
+
+/* A component on its way. */
+struct lane {
+    struct resample_axes axes;
+    uint8_t *rows; /* between the passes: down.input_count of them */
+    size_t rows_capacity;
+};
+
+struct fast_resampler {
+    struct planes planes;
+    struct lane lanes[FRAME_MAX_COMPONENTS];
+    uint8_t *ready; /* finished rows: of three components, then of three colours */
+    size_t ready_capacity;
+    struct tensor_writer *writer;
+    const struct resample_kernels *kernels;
+    const struct color_kernels *colors;
+};
+
+struct status fast_resampler_open(struct fast_resampler **ret_resampler)
+{
+    CLEANUP(fast_resampler_close) struct fast_resampler *resampler = NULL;
+    TRY(memory_alloc(1, sizeof *resampler, &resampler));
+    TRY(tensor_writer_open(&resampler->writer));
+    resampler->kernels = resample_kernels_for(cpu_level());
+    resampler->colors = color_kernels_for(cpu_level());
+    *ret_resampler = MOVE(resampler);
+    return OK;
+}
+
+void fast_resampler_close(struct fast_resampler *resampler)
+{
+    if (!resampler)
+        return;
+    planes_done(&resampler->planes);
+    for (unsigned c = 0; c < FRAME_MAX_COMPONENTS; c++) {
+        resample_axes_done(&resampler->lanes[c].axes);
+        memory_free(resampler->lanes[c].rows);
+    }
+    memory_free(resampler->ready);
+    tensor_writer_close(resampler->writer);
+    memory_free(resampler);
+}
+
+static bool is_inside(const struct rectangle *box, uint32_t width, uint32_t height)
+{
+    return box->x <= width && box->width <= width - box->x && box->y <= height &&
+           box->height <= height - box->y;
+}
+
+/* Makes component c's weights; false where they would name samples that do not exist. A sample
+ * stands in the middle of the pixels that it is made of. */
+static struct status plan_component(struct fast_resampler *resampler, const struct frame *frame,
+                                    unsigned c, const struct crop *crop, struct rectangle *window,
+                                    bool *ret_fits)
+{
+    const struct frame_component *component = &frame->components[c];
+    const struct rectangle *box = &crop->box;
+    double pixels_across = (double)frame->horizontal_max / component->horizontal;
+    double pixels_down = (double)frame->vertical_max / component->vertical;
+    struct span across =
+        span_make_between(box->x / pixels_across, ((double)box->x + box->width) / pixels_across,
+                          crop->out_width);
+    struct span down =
+        span_make_between(box->y / pixels_down, ((double)box->y + box->height) / pixels_down,
+                          crop->out_height);
+    *ret_fits = false;
+    if (across.high > component->width || down.high > component->height)
+        return OK;
+    struct resample_axes *axes = &resampler->lanes[c].axes;
+    TRY(resample_axes_make(axes, resampler->kernels, &across, &down, &crop->window, crop->flip,
+                           RESAMPLE_FAST_BITS));
+    *window = (struct rectangle){axes->across.input_first, axes->down.input_first,
+                                 axes->across.input_count, axes->down.input_count};
+    *ret_fits = window->width >= 2 * axes->across.pairs && window->height >= 2 * axes->down.pairs;
+    return OK;
+}
+
+static struct status component_across(struct fast_resampler *resampler, unsigned c,
+                                      size_t stride_bytes)
+{
+    struct lane *lane = &resampler->lanes[c];
+    const struct plane *plane = &resampler->planes.plane[c];
+    const struct resample_axis *across = &lane->axes.across, *down = &lane->axes.down;
+    TRY(memory_reserve(stride_bytes * down->input_count, &lane->rows, &lane->rows_capacity));
+    for (uint32_t y = 0, count; y < down->input_count; y += count) {
+        const uint8_t *rows[RESAMPLE_ROWS];
+        count = down->input_count - y < RESAMPLE_ROWS ? down->input_count - y : RESAMPLE_ROWS;
+        for (uint32_t i = 0; i < count; i++)
+            rows[i] = plane_row(plane, down->input_first + y + i) +
+                      (across->input_first - plane->window.x);
+        resampler->kernels->across(across, lane->axes.across_table, rows, count,
+                                   lane->rows + y * stride_bytes, stride_bytes);
+    }
+    return OK;
+}
+
+static void write_row(struct fast_resampler *resampler, const struct frame *frame, uint32_t y,
+                      uint32_t width, size_t stride_bytes)
+{
+    uint8_t *ready = resampler->ready, *colors[3];
+    const uint8_t *components[3];
+    for (unsigned c = 0; c < 3; c++) {
+        components[c] = ready + (c < frame->component_count ? c * stride_bytes : 0);
+        colors[c] = ready + (3 + c) * stride_bytes;
+    }
+    for (unsigned c = 0; c < frame->component_count; c++) {
+        const struct lane *lane = &resampler->lanes[c];
+        resampler->kernels->down(&lane->axes.down, lane->axes.down_table, y, lane->rows,
+                                 stride_bytes, width, ready + c * stride_bytes);
+    }
+    if (frame->color != FRAME_YCBCR) {
+        tensor_writer_row(resampler->writer, y, components);
+        return;
+    }
+    resampler->colors->to_rgb(components, width, colors);
+    tensor_writer_row(resampler->writer, y, (const uint8_t *const *)colors);
+}
+
+struct status fast_resampler_run(struct fast_resampler *resampler, const struct frame *frame,
+                                 const struct block_reader *reader, const struct crop *crop,
+                                 const struct tensor_format *format, void *out, bool *ret_made)
+{
+    struct rectangle windows[FRAME_MAX_COMPONENTS];
+    const struct rectangle *window = &crop->window;
+    *ret_made = false;
+    if (!block_decode_supports(frame) || !is_inside(&crop->box, frame->width, frame->height))
+        return OK;
+    for (unsigned c = 0; c < frame->component_count; c++) {
+        bool fits;
+        TRY(plan_component(resampler, frame, c, crop, &windows[c], &fits));
+        if (!fits)
+            return OK;
+    }
+    TRY(planes_decode(&resampler->planes, frame, reader, windows));
+
+    size_t stride = ((size_t)window->width + 2 * 64 - 1) / 64 * 64;
+    TRY(memory_reserve(6 * stride, &resampler->ready, &resampler->ready_capacity));
+    for (unsigned c = 0; c < frame->component_count; c++)
+        TRY(component_across(resampler, c, stride));
+    tensor_writer_start(resampler->writer, format, window->height, window->width, out);
+    for (uint32_t y = 0; y < window->height; y++)
+        write_row(resampler, frame, y, window->width, stride);
+    tensor_writer_finish(resampler->writer);
+    *ret_made = true;
+    return OK;
+}
