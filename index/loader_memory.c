@@ -32,7 +32,7 @@ static struct status largest_find(const struct index *index, uint64_t *ret_bytes
     for (uint64_t i = 0; i < index_count(index); i++) {
         struct record record;
         TRY(index_record(index, i, &record));
-        uint64_t bytes = record_image_scratch_bytes(record.length, record.width, record.height);
+        uint64_t bytes = record_image_scratch_bytes(&record, record.width, record.height);
         if (bytes > *ret_bytes)
             *ret_bytes = bytes;
     }

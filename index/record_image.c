@@ -136,10 +136,13 @@ struct status record_image_tensor(struct record_image *image, const struct crop 
     return OK;
 }
 
-uint64_t record_image_scratch_bytes(uint64_t length, uint32_t width, uint32_t height)
+uint64_t record_image_scratch_bytes(const struct record *record, uint32_t width, uint32_t height)
 {
-    /* Three of pixels, eight of a progressive CMYK JPEG's coefficients, three of rows on their way.
-     */
-    const uint64_t bytes_per_pixel = 14, always = 512 << 10;
-    return length + always + bytes_per_pixel * width * height;
+    /* Of a file: three of pixels, eight of a progressive CMYK JPEG's coefficients, three of rows on
+     * their way. Of a `dct` record, whose blocks are decoded a few at a time: three of planes,
+     * three of rows. */
+    const uint64_t file_pixel_bytes = 14, dct_pixel_bytes = 6, always = 512 << 10;
+    bool is_dct = record->encoding == ENCODING_DCT;
+    uint64_t pixels = (uint64_t)width * height;
+    return record->length + always + pixels * (is_dct ? dct_pixel_bytes : file_pixel_bytes);
 }

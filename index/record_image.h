@@ -39,8 +39,8 @@ struct status record_image_decode(struct record_image *image, const struct recta
 struct status record_image_tensor(struct record_image *image, const struct crop *crop,
                                   const struct tensor_format *format, void *out);
 
-/* An upper bound for the scratch that a record of `length` bytes and such an image needs. */
-uint64_t record_image_scratch_bytes(uint64_t length, uint32_t width, uint32_t height);
+/* An upper bound for the scratch that a record with an image of this size needs. */
+uint64_t record_image_scratch_bytes(const struct record *record, uint32_t width, uint32_t height);
 /* Frees what scratch has grown to. */
 void record_image_shrink(struct record_image *image);
 

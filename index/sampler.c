@@ -71,7 +71,7 @@ static struct status image_make(struct sampler *sampler, uint64_t epoch, uint64_
     struct image_info info;
     TRY(size_find(sampler, record, &info));
     *ret_crop = crop_choose(options, epoch, number, info.width, info.height);
-    uint64_t needed = record_image_scratch_bytes(record->length, info.width, info.height);
+    uint64_t needed = record_image_scratch_bytes(record, info.width, info.height);
     if (!sampler->budget || needed <= sampler->kept_bytes)
         return record_image_tensor(sampler->image, ret_crop, &options->format, out);
     budget_take(sampler->budget, needed - sampler->kept_bytes);
