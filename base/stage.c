@@ -19,8 +19,10 @@
 
 static const char partial_suffix[] = ".partial";
 static const char flat_partial_name[] = ".images.partial";
-/* Few enough syncs to cost nothing, many enough that a kill loses seconds. */
+/* Few enough syncs to cost nothing, many enough that a kill loses seconds; a small file takes as
+ * long as so many bytes. */
 static const uint64_t publish_bytes = (uint64_t)1 << 30;
+static const uint64_t file_bytes = 16 << 10;
 
 struct stage {
     char *dest;
@@ -315,6 +317,7 @@ struct status stage_unit_begin(struct stage_unit *unit, const char *name)
     memory_free(unit->file_path);
     unit->file_path = NULL;
     TRY(path_join(unit->partial_path, name, &unit->file_path));
+    unit->written_bytes += file_bytes;
     struct status status = disk_create(unit->file_path, O_EXCL | O_NOFOLLOW, &unit->fd);
     if (status.code == STATUS_IO && path_exists(unit->file_path)) {
         status_clear(&status);
@@ -348,6 +351,11 @@ uint64_t stage_unit_extra(const struct stage_unit *unit)
 struct status stage_unit_finish(struct stage_unit *unit)
 {
     struct stage *stage = unit->stage;
+    if (!unit->has_partial) {
+        stage_unit_free(unit);
+        return OK;
+    }
+    folder_list_done(&unit->present);
     pthread_mutex_lock(&stage->mutex);
     unit->next = stage->finished;
     stage->finished = unit;

@@ -37,7 +37,8 @@ static const struct option options[] = {
     {"md5", 0, OPT_FLAG, FIELD(md5),
      .help = "of an archive: compares its MD5 with the published ones"},
     {"prefix", 0, OPT_STRING, FIELD(prefix), .value = "FOLDER",
-     .help = "of an archive with class folders: the folder in it that holds them"},
+     .help = "of an archive with class folders, also that of --repair: the folder in it that holds "
+             "them"},
     COMMAND_JOBS(jobs),
     {"json", 0, OPT_FLAG, FIELD(json), .help = "prints the whole report as one line of JSON"},
     {"quiet", 'q', OPT_FLAG, FIELD(quiet),
@@ -99,11 +100,15 @@ static struct status verify_any(const struct verify_options *verify_options,
 
 /* Repairs, and replaces the report by one of what is there now. */
 static struct status repair_and_verify(const struct verify_options *verify_options,
-                                       const char *archive, struct verify_report **report)
+                                       const struct verify_arguments *arguments,
+                                       struct verify_report **report)
 {
+    struct verify_options repair_options = *verify_options;
+    const char *archive = arguments->repair;
     struct repair_result result;
     char bytes[16];
-    TRY(repair(*report, verify_options, archive, &result));
+    repair_options.prefix = arguments->prefix;
+    TRY(repair(*report, &repair_options, archive, &result));
     if (result.images)
         log_note("%" PRIu64 " images (%s) were extracted from %s", result.images,
                  format_bytes(result.bytes, bytes), archive);
@@ -135,7 +140,7 @@ struct status cmd_verify(int argc, char **argv)
         return OK;
     progress_set_quiet(arguments.quiet);
     struct verify_options verify_options = {.path = parse.positionals[0],
-                                            .prefix = arguments.prefix,
+                                            .prefix = arguments.repair ? NULL : arguments.prefix,
                                             .is_subset = arguments.subset,
                                             .decode = arguments.decode,
                                             .duplicates = arguments.duplicates,
@@ -150,7 +155,7 @@ struct status cmd_verify(int argc, char **argv)
              verify_options.path);
     TRY(verify_any(&verify_options, &report));
     if (arguments.repair)
-        TRY(repair_and_verify(&verify_options, arguments.repair, &report));
+        TRY(repair_and_verify(&verify_options, &arguments, &report));
     TRY(print_report(report, arguments.json));
     return verify_report_status(report);
 }

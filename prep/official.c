@@ -52,6 +52,35 @@ const struct official_file *official_by_md5(const char *md5_hex)
     return NULL;
 }
 
+struct status official_describe(const char *path, uint64_t size_bytes, const char *md5_hex,
+                                struct buffer *text, bool *ret_wrong)
+{
+    const struct official_file *same = official_by_md5(md5_hex), *named = official_by_name(path);
+    const struct official_file *sized = official_by_size(size_bytes);
+    *ret_wrong = same ? same->role == OFFICIAL_DOGS || (named && named != same) : sized != NULL;
+    if (same && same->role == OFFICIAL_DOGS)
+        return buffer_append_text(
+            text, "%s: this is %s (%s); all 1000 classes are in ILSVRC2012_img_train.tar", md5_hex,
+            same->name, same->what);
+    if (same && *ret_wrong)
+        return buffer_append_text(text,
+                                  "%s: this is %s (%s), not what its name says; the published "
+                                  "%s has %s",
+                                  md5_hex, same->name, same->what, named->name, named->md5);
+    if (same)
+        return buffer_append_text(text, "MD5 %s: the published %s", md5_hex, same->name);
+    if (sized)
+        return buffer_append_text(text,
+                                  "%s, but the published %s of the same size has %s: the file is "
+                                  "damaged, download it again",
+                                  md5_hex, sized->name, sized->md5);
+    return buffer_append_text(text,
+                              "MD5 %s: not the published file%s%s%s, so only structure and counts "
+                              "speak for it",
+                              md5_hex, named ? " (MD5 " : "", named ? named->md5 : "",
+                              named ? ")" : "");
+}
+
 struct status official_append_hint(const char *path, uint64_t size_bytes, struct buffer *text)
 {
     const struct official_file *file = official_by_name(path);

@@ -4,6 +4,7 @@
 /* The files of ILSVRC2012 as published: what recognises a download, and what a message can compare
  * it with. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,11 @@ const struct official_file *official_files(size_t *ret_count);
 const struct official_file *official_by_name(const char *path);
 const struct official_file *official_by_size(uint64_t size_bytes);
 const struct official_file *official_by_md5(const char *md5_hex);
+
+/* Says in `text` which published file a file of this size and MD5 is, or that it is none;
+ * *ret_wrong: it is not what its name or its size says. */
+struct status official_describe(const char *path, uint64_t size_bytes, const char *md5_hex,
+                                struct buffer *text, bool *ret_wrong);
 
 /* Appends what the published file of this name weighs, when `path` carries an official name and
  * another size: "; the published NAME has N bytes and MD5 …". Nothing otherwise. */

@@ -145,28 +145,17 @@ static void md5_progress(uint64_t done_bytes, void *context)
 static struct status compare_md5(struct verify_set *set, uint64_t size_bytes)
 {
     CLEANUP(progress_close) struct progress *progress = NULL;
+    CLEANUP(buffer_done) struct buffer text = {0};
     char md5[MD5_HEX_LENGTH + 1];
+    const char *shown;
+    bool is_wrong;
     TRY(progress_open("md5", "files", 0, size_bytes, &progress));
     struct md5_progress state = {progress, 0};
     TRY(digest_md5_file(set->path, md5_progress, &state, md5));
-    const struct official_file *same = official_by_md5(md5), *named = official_by_name(set->path);
-    const struct official_file *sized = official_by_size(size_bytes);
-    if (same && same->role == OFFICIAL_DOGS)
-        return verify_found(set, FOUND_MD5, set->path,
-                            "%s: this is %s (%s); all 1000 classes are in ILSVRC2012_img_train.tar",
-                            md5, same->name, same->what);
-    if (same)
-        return verify_note(set, "MD5 %s: the published %s", md5, same->name);
-    if (sized)
-        return verify_found(
-            set, FOUND_MD5, set->path,
-            "%s, but the published %s of the same size has %s: the file is damaged, "
-            "download it again",
-            md5, sized->name, sized->md5);
-    return verify_note(set,
-                       "MD5 %s: not the published file%s%s%s, so only structure and counts speak "
-                       "for it",
-                       md5, named ? " (MD5 " : "", named ? named->md5 : "", named ? ")" : "");
+    TRY(official_describe(set->path, size_bytes, md5, &text, &is_wrong));
+    TRY(buffer_text(&text, &shown));
+    return is_wrong ? verify_found(set, FOUND_MD5, set->path, "%s", shown)
+                    : verify_note(set, "%s", shown);
 }
 
 struct status verify_official(struct verify_set *set, const struct verify_options *options,

@@ -18,6 +18,12 @@ static const char *const classes[] = {"n01000000", "n02000000", "n03000000", "n0
 #define CLASS_COUNT ARRAY_LENGTH(classes)
 #define IMAGE_COUNT 15
 
+static const struct test_synset synsets[] = {
+    {1, "n03000000", "c", 0, 3},
+    {2, "n01000000", "a", 0, 1},
+    {3, "n02000000", "b", 0, 2},
+};
+
 static struct extract_result result;
 
 static struct status extract_with(const char *archive, const char *dest, const char *devkit_path)
@@ -140,6 +146,89 @@ static void test_broken_class(void **state)
                  "(after the header of n02000000.tar): it is cut short: this member ends at byte");
 }
 
+/* The third header of a class is noise: its images that were read are no class. */
+static void test_third_header(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer outer = {0};
+    size_t first = outer.length + 512;
+    test_add_class(&outer, "n01000000", 5);
+    memset(outer.data + first + 2048, 0x5a, 512);
+    assert_ok(tar_end(&outer, 512));
+    const char *archive = test_write(test_path("third.tar"), &outer);
+    assert_fails(extract_with(archive, test_path("third"), NULL), STATUS_CORRUPT,
+                 "third.tar: inner archive n01000000.tar, byte 2048 (after the header of "
+                 "n01000000_2.JPEG): Damaged");
+    assert_fails(extract_with(archive, test_path("third"), NULL), STATUS_CORRUPT,
+                 "compare size and MD5 with the publisher's");
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    assert_ok(folder_list_read(test_path("third"), &list));
+    assert_int_equal(list.count, 0);
+}
+
+/* No member of an inner archive, whatever it is, makes anything appear elsewhere. */
+static void test_unsafe_members(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        char type;
+        const char *target, *part;
+    } cases[] = {
+        {"../e.JPEG", TAR_FILE, NULL, "member ../e.JPEG is a name that leads out"},
+        {"/abs.JPEG", TAR_FILE, NULL, "member /abs.JPEG is a name that leads out"},
+        {"d", TAR_LINK, "..", "member d is a symbolic link"},
+        {"n01000000_9.JPEG", TAR_LINK, "../../secret", "n01000000_9.JPEG is a symbolic link"},
+        {"n01000000_9.JPEG", TAR_HARD_LINK, "../secret", "n01000000_9.JPEG is a hard link"},
+        {"n01000000_9.JPEG", TAR_FIFO, NULL, "n01000000_9.JPEG is a named pipe"},
+        {"n01000000_9.JPEG", '3', NULL, "n01000000_9.JPEG is a device"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        CLEANUP(buffer_done) struct buffer inner = {0}, outer = {0};
+        CLEANUP(folder_list_done) struct folder_list list = {0};
+        assert_ok(tar_add_file(&inner, "n01000000_1.JPEG", "x", 1));
+        assert_ok(tar_add(&inner, cases[i].name, cases[i].type, cases[i].target, NULL, 0));
+        assert_ok(tar_add_file(&inner, "d/f.JPEG", "x", 1));
+        assert_ok(tar_end(&inner, 512));
+        assert_ok(tar_add_file(&outer, "n01000000.tar", inner.data, inner.length));
+        assert_ok(tar_end(&outer, 512));
+        assert_ok(folder_remove(test_path("jail")));
+        assert_fails(extract_with(test_write(test_path("jail.tar"), &outer), test_path("jail/dest"),
+                                  NULL),
+                     STATUS_CORRUPT, cases[i].part);
+        assert_ok(folder_list_read(test_path("jail"), &list));
+        assert_int_equal(list.count, 1);
+        folder_list_done(&list);
+        assert_ok(folder_list_read(test_path("jail/dest"), &list));
+        assert_int_equal(list.count, 0);
+    }
+}
+
+/* An archive of another year has 5,620 classes. */
+static void test_many_classes(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer outer = {0}, inner = {0};
+    char name[32];
+    for (int i = 0; i < 5620; i++) {
+        inner.length = 0;
+        snprintf(name, sizeof name, "n%08d_1.JPEG", 1000000 + i);
+        assert_ok(tar_add_file(&inner, name, "x", 1));
+        assert_ok(tar_end(&inner, 512));
+        snprintf(name, sizeof name, "n%08d.tar", 1000000 + i);
+        assert_ok(tar_add_file(&outer, name, inner.data, inner.length));
+    }
+    assert_ok(tar_end(&outer, 512));
+    const char *archive = test_write(test_path("many.tar"), &outer);
+    test_devkit_write(test_path("kit"), synsets, 3, "1\n");
+    assert_fails(extract_with(archive, test_path("many"), test_path("kit")), STATUS_CORRUPT,
+                 "5619 classes that the devkit's 3 do not have (n01000001, n01000002, ");
+    assert_fails(extract_with(archive, test_path("many"), test_path("kit")), STATUS_CORRUPT,
+                 "lacks 2 (n02000000, n03000000)");
+    assert_ok(extract_with(archive, test_path("many"), NULL));
+    assert_int_equal(result.classes, 5620);
+}
+
 /* Classes that are there are whole. */
 static void check_whole_classes(const char *dest)
 {
@@ -241,18 +330,17 @@ static void test_bad_archives(void **state)
                               NULL),
                  STATUS_CORRUPT, "n01000000_1.JPEG twice");
     assert_false(path_exists(test_path("images/n01000000")));
+    /* Neither where the first of the two is there from an earlier run. */
+    assert_ok(folder_create(test_path("images/n01000000")));
+    assert_ok(file_write_plain(test_path("images/n01000000/n01000000_1.JPEG"), "x", 1));
+    assert_fails(extract_with(test_path("images.tar"), test_path("images"), NULL), STATUS_CORRUPT,
+                 "n01000000_1.JPEG twice");
 
     test_add_class(&none, "n01000000", 0);
     assert_ok(tar_end(&none, 512));
     assert_fails(extract_with(test_write(test_path("none.tar"), &none), test_path("none"), NULL),
                  STATUS_NOT_FOUND, "holds no images");
 }
-
-static const struct test_synset synsets[] = {
-    {1, "n03000000", "c", 0, 3},
-    {2, "n01000000", "a", 0, 1},
-    {3, "n02000000", "b", 0, 2},
-};
 
 static void test_val(void **state)
 {
@@ -467,14 +555,25 @@ int main(void)
     progress_set_quiet(1);
     test_folder_in_memory();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_train),         cmocka_unit_test(test_train_compressed),
-        cmocka_unit_test(test_resume),        cmocka_unit_test(test_broken_class),
-        cmocka_unit_test(test_every_cut),     cmocka_unit_test(test_every_cut_compressed),
-        cmocka_unit_test(test_bad_archives),  cmocka_unit_test(test_val),
-        cmocka_unit_test(test_delete_source), cmocka_unit_test(test_delete_source_cut),
-        cmocka_unit_test(test_other_classes), cmocka_unit_test(test_wrong_archives),
-        cmocka_unit_test(test_lock),          cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_space_check),   cmocka_unit_test(test_real_archives),
+        cmocka_unit_test(test_train),
+        cmocka_unit_test(test_train_compressed),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_broken_class),
+        cmocka_unit_test(test_third_header),
+        cmocka_unit_test(test_unsafe_members),
+        cmocka_unit_test(test_many_classes),
+        cmocka_unit_test(test_every_cut),
+        cmocka_unit_test(test_every_cut_compressed),
+        cmocka_unit_test(test_bad_archives),
+        cmocka_unit_test(test_val),
+        cmocka_unit_test(test_delete_source),
+        cmocka_unit_test(test_delete_source_cut),
+        cmocka_unit_test(test_other_classes),
+        cmocka_unit_test(test_wrong_archives),
+        cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_space_check),
+        cmocka_unit_test(test_real_archives),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     extract_result_done(&result);

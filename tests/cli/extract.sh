@@ -2,6 +2,7 @@
 # headrace extract on the real archives and on wrong lines.
 source tests/cli/lib.sh
 need_data ILSVRC2012_img_val.tar
+need_data ILSVRC2012_img_train.tar
 val=$HEADRACE_DATA/ILSVRC2012_img_val.tar
 devkit=$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz
 
@@ -38,8 +39,16 @@ headrace extract "$work/ILSVRC2012_img_val.tar" "$work/cut" --devkit "$devkit"
 expect_error 1 'cut short: .*the published ILSVRC2012_img_val.tar has 6744924160 and MD5 29b22e2961454d5413ddabcf34fc5622'
 [ -z "$(ls -A "$work/cut")" ] || fail "something half-written was left"
 
+# A class of an earlier attempt that lacks an image and has one too many: the rest is left as it is.
+headrace_ok extract "$HEADRACE_DATA/ILSVRC2012_img_train.tar" "$work/again" --quiet
+first=$(find "$work/again" -name '*.JPEG' | sort | head -n 1)
+mv "$first" "${first%/*}/other.JPEG"
+headrace_ok extract "$HEADRACE_DATA/ILSVRC2012_img_train.tar" "$work/again"
+expect_stdout '; 999 were there already$'
+expect_stderr '1 files in class folders of .*/again are not in the archive; they were left as they are'
+expect_file "$first"
+
 # The dogs of task 3 are recognised by their classes; they are not the training archive.
-need_data ILSVRC2012_img_train.tar
 mkdir "$work/inner"
 tar -xf "$HEADRACE_DATA/ILSVRC2012_img_train.tar" -C "$work/inner"
 (cd "$work/inner" && for f in *.tar; do [[ $f < n02085620 || $f > n02116738.tar ]] || echo "$f"; done >"$work/dogs")

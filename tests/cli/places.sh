@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Preparing from and to untidy places: small disks, relative paths, links, another run, signals.
+# Preparing from and to untidy places: small disks, relative paths, links, another run.
 source tests/cli/lib.sh
 need_data ILSVRC2012_img_train.tar
 data=$(realpath "$HEADRACE_DATA")
@@ -24,17 +24,6 @@ headrace extract "$train" "$work/busy"
 expect_error 1 "another headrace is writing to '.*/busy'; wait for it"
 [ -z "$(ls -A "$work/busy")" ] || fail "the second run wrote something"
 exec 8<&-
-
-# One SIGINT stops at a safe point; the next run goes on.
-"$HEADRACE_BIN" extract "$train" "$work/stopped" -j 1 >"$stdout" 2>"$stderr" &
-pid=$!
-until [ -d "$work/stopped" ] || ! kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
-kill -INT "$pid" 2>/dev/null
-wait "$pid"
-status=$?
-[ "$status" -eq 75 ] || [ "$status" -eq 0 ] || fail "expected status 75 (or 0, had it been done)"
-headrace_ok extract "$train" "$work/stopped" --quiet
-expect_same "$work/stopped" "$work/here/out/train"
 
 # Small file systems, where this user may mount them: too few bytes and too few inodes are said
 # before anything is written.

@@ -42,6 +42,17 @@ expect_stdout "\"kind\": \"truncated image\", \"path\": \"${victim#"$work/val/"}
 headrace_ok verify "$work/val" --subset --devkit "$devkit" --repair "$val" --duplicates
 expect_stderr '1 images \([0-9.]+ kB\) were extracted'
 expect_stdout 'nothing is wrong'
+# An archive of class folders may need --prefix.
+mkdir -p "$work/tree/sub" "$work/tree/train/n01440764"
+cp -r "$work/val" "$work/tree/sub/val"
+cp "$victim" "$work/tree/train/n01440764/n01440764_1.JPEG"
+tar -cf "$work/folders.tar" -C "$work/tree" sub train
+rm "$victim"
+headrace verify "$work/val" --subset --devkit "$devkit" --repair "$work/folders.tar"
+expect_error 2 'choose one with --prefix: '
+headrace_ok verify "$work/val" --subset --devkit "$devkit" --repair "$work/folders.tar" --prefix sub/val
+expect_stderr '1 images \([0-9.]+ kB\) were extracted'
+expect_file "$victim"
 headrace verify "$val" --repair "$val"
 expect_error 2 'is for folders'
 cp "$victim" "${victim%/*}/ILSVRC2012_val_00049999.JPEG"
