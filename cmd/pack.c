@@ -360,7 +360,7 @@ struct status cmd_pack(int argc, char **argv)
     CLEANUP(source_free) struct source *source = NULL;
     CLEANUP(memory_free) char *shard_prefix = NULL;
     struct option_parse parse;
-    struct pack_arguments arguments = {.shard_size = PACK_SHARD_BYTES};
+    struct pack_arguments arguments = {.encoding = ENCODING_DCT, .shard_size = PACK_SHARD_BYTES};
     TRY(command_parse(&pack_usage, pack_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;

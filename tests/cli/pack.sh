@@ -8,20 +8,20 @@ mkdir "$work/folder"
 tar -C "$work/folder" -xf "$archive" val/cat val/dog
 tar -C "$work/folder" -cf "$work/part.tar" val
 
-headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --shard-size 100k -j 1
+headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --encoding jpeg --shard-size 100k -j 1
 expect_stdout '^.*tar\.idx: 300 images in 2 classes'
 expect_stderr 'note: .*300 images .* make 3 shards'
-headrace_ok pack "$work/folder/val" -o "$work/folder.idx" --shard-size 100k -j 4
-headrace_ok pack "$work/tar.idx" -o "$work/index.idx" --shard-size 100k
+headrace_ok pack "$work/folder/val" -o "$work/folder.idx" --encoding jpeg --shard-size 100k -j 4
+headrace_ok pack "$work/tar.idx" -o "$work/index.idx" --encoding jpeg --shard-size 100k
 for i in 0 1 2; do
     expect_same "$work/tar-0000$i.shard" "$work/folder-0000$i.shard"
     expect_same "$work/tar-0000$i.shard" "$work/index-0000$i.shard"
 done
 
 # Coefficients: the same images in another form, and the same files back.
-headrace_ok pack "$work/part.tar" -o "$work/dct.idx" --encoding dct --shard-size 100k -j 1 --json
+headrace_ok pack "$work/part.tar" -o "$work/dct.idx" --shard-size 100k -j 1 --json
 expect_stdout '"encodings": ?\{"jpeg": ?0, "dct": ?300\}'
-headrace_ok pack "$work/tar.idx" -o "$work/index-dct.idx" --encoding dct --shard-size 100k -j 4
+headrace_ok pack "$work/tar.idx" -o "$work/index-dct.idx" --shard-size 100k -j 4
 expect_same "$work/dct-00001.shard" "$work/index-dct-00001.shard"
 headrace_ok info "$work/dct.idx"
 expect_stdout '^encodings +300 dct$'
@@ -45,14 +45,14 @@ headrace_ok info "$work/lossy.idx"
 expect_stdout 'at most 16 x 16'
 
 # Again: nothing to do; something else: refused, unless forced.
-headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --shard-size 100k
+headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --encoding jpeg --shard-size 100k
 expect_stderr 'complete already'
-headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --shard-size 100k --json
+headrace_ok pack "$work/part.tar" -o "$work/tar.idx" --encoding jpeg --shard-size 100k --json
 expect_stdout '"written": false, "images": 300'
 rm "$work/folder/val/cat/"*7.jpg
-headrace pack "$work/folder/val" -o "$work/tar.idx"
+headrace pack "$work/folder/val" -o "$work/tar.idx" --encoding jpeg
 expect_error 1 'exists and is not what packing this would make'
-headrace_ok pack "$work/folder/val" -o "$work/tar.idx" --force
+headrace_ok pack "$work/folder/val" -o "$work/tar.idx" --encoding jpeg --force
 refute_file "$work/tar-00001.shard"
 
 # In place: the archive itself is the shard.
@@ -123,7 +123,7 @@ headrace_ok verify "$work/mute.idx" --quiet
 mkdir "$work/killed"
 HEADRACE_FAULT=kill:4 headrace pack "$work/part.tar" -o "$work/killed/tar.idx" --shard-size 100k
 expect_status 137
-headrace_ok pack "$work/part.tar" -o "$work/killed/tar.idx" --shard-size 300k
+headrace_ok pack "$work/part.tar" -o "$work/killed/tar.idx" --shard-size 400k
 [ "$(find "$work/killed" -type f | wc -l)" -eq 2 ] || fail "expected one shard and its index"
 run bash -c 'ulimit -f 100; exec "$@"' bash "$HEADRACE_BIN" pack "$archive" --prefix train -o "$work/limit.idx"
 expect_error 1 'File too large'
