@@ -95,7 +95,7 @@ LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -ldl
 ifeq ($(shell uname -m),x86_64)
 %_avx2.o: FILE_FLAGS += -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt
 %_avx512.o: FILE_FLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 -mavx512vnni \
-    -mavx512bf16 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt
+    -mavx512vpopcntdq -mavx512bf16 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt
 endif
 
 # Program and modules carry a checksum of the interface between them and refuse another one's.

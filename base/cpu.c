@@ -59,7 +59,7 @@ static struct cpu_features features_detect(void)
         found.level = CPU_AVX2;
     if (found.level == CPU_AVX2 && has_all(states, state_avx512) &&
         has_all(seven.ebx, bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ) &&
-        has_all(seven.ecx, bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI))
+        has_all(seven.ecx, bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI | bit_AVX512VPOPCNTDQ))
         found.level = CPU_AVX512;
     if (found.level == CPU_AVX512) {
         found.avx512_bf16 = has_all(seven_one.eax, 1u << 5);

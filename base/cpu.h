@@ -9,7 +9,7 @@
 enum cpu_level {
     CPU_PLAIN = 0,
     CPU_AVX2,   /* AVX2, FMA, F16C, BMI1, BMI2 */
-    CPU_AVX512, /* AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VNNI */
+    CPU_AVX512, /* AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VNNI, VPOPCNTDQ */
 };
 
 enum cpu_level cpu_level(void);

@@ -13,8 +13,8 @@ static inline uint64_t sum_lanes(__m256i sums)
     return (uint64_t)_mm_cvtsi128_si64(half) + (uint64_t)_mm_extract_epi64(half, 1);
 }
 
-static inline struct dct_header_sums sum_headers(const uint8_t *headers, uint32_t count,
-                                                 const struct dct_code *code)
+static inline struct dct_header_sums sum_some(const uint8_t *headers, uint32_t count,
+                                              const struct dct_code *code)
 {
     const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi8(1);
     const __m256i dc_bits = _mm256_set1_epi32((int)load_le32(code->dc_bits));
@@ -36,6 +36,26 @@ static inline struct dct_header_sums sum_headers(const uint8_t *headers, uint32_
     for (uint32_t i = whole; i < count; i++)
         dct_add_header(&sums, headers[i], code);
     return sums;
+}
+
+static inline void sum_headers(const uint8_t *headers, uint32_t count, uint32_t first,
+                               const struct dct_code *code, struct dct_header_sums *ret_all,
+                               struct dct_header_sums *ret_first)
+{
+    struct dct_header_sums before = sum_some(headers, first, code);
+    struct dct_header_sums after = sum_some(headers + first, count - first, code);
+    *ret_first = before;
+    *ret_all =
+        (struct dct_header_sums){before.dc_bits + after.dc_bits, before.mask_bits + after.mask_bits,
+                                 before.lasts + after.lasts};
+}
+
+static inline uint64_t count_ones(const uint8_t *bytes, uint64_t count)
+{
+    uint64_t ones = 0;
+    for (; count >= 8; bytes += 8, count -= 8)
+        ones += (unsigned)_mm_popcnt_u64(load_le64(bytes));
+    return ones + (unsigned)_mm_popcnt_u64(_bzhi_u64(load_le64(bytes), (unsigned)count * 8));
 }
 
 /* 8 fields from a bit position on, a byte each. */
@@ -71,7 +91,8 @@ static inline uint64_t count_two_bytes(const uint8_t *escape, uint64_t count)
     return found;
 }
 
-static const struct dct_counters counters = {sum_headers, count_escapes, count_two_bytes};
+static const struct dct_counters counters = {sum_headers, count_ones, count_escapes,
+                                             count_two_bytes};
 
 /* --- Blocks --------------------------------------------------------------------------------------
  */

@@ -10,27 +10,47 @@ static inline __mmask64 lanes(uint64_t count)
     return count < 64 ? _bzhi_u64(UINT64_MAX, (unsigned)count) : UINT64_MAX;
 }
 
-static inline struct dct_header_sums sum_headers(const uint8_t *headers, uint32_t count,
-                                                 const struct dct_code *code)
+static inline uint64_t sum_lanes(__m512i sums)
+{
+    return (uint64_t)_mm512_reduce_add_epi64(sums);
+}
+
+static inline void sum_headers(const uint8_t *headers, uint32_t count, uint32_t first,
+                               const struct dct_code *code, struct dct_header_sums *ret_all,
+                               struct dct_header_sums *ret_first)
 {
     const __m512i zero = _mm512_setzero_si512(), one = _mm512_set1_epi8(1);
     const __m512i dc_bits = _mm512_set1_epi32((int)load_le32(code->dc_bits));
-    __m512i dc_sums = zero, mask_sums = zero;
-    struct dct_header_sums sums = {0};
+    __m512i dc_sums = zero, mask_sums = zero, first_mask_sums = zero;
+    uint64_t lasts = 0, first_lasts = 0;
     for (uint32_t i = 0; i < count; i += 64) {
-        __mmask64 valid = lanes(count - i);
+        __mmask64 valid = lanes(count - i), is_first = i < first ? lanes(first - i) : 0;
         __m512i header = _mm512_maskz_loadu_epi8(valid, headers + i);
         __m512i last = _mm512_and_si512(header, _mm512_set1_epi8(DCT_LAST_MASK));
         __m512i class = _mm512_and_si512(_mm512_srli_epi16(header, DCT_CLASS_SHIFT),
                                          _mm512_set1_epi8(DCT_DC_CLASSES - 1));
         __m512i bits = _mm512_maskz_shuffle_epi8(valid, dc_bits, class);
+        __m512i mask_bits = _mm512_subs_epu8(last, one);
+        __mmask64 has_last = _mm512_test_epi8_mask(last, last);
         dc_sums = _mm512_add_epi64(dc_sums, _mm512_sad_epu8(bits, zero));
-        mask_sums = _mm512_add_epi64(mask_sums, _mm512_sad_epu8(_mm512_subs_epu8(last, one), zero));
-        sums.lasts += (unsigned)_mm_popcnt_u64(_mm512_test_epi8_mask(last, last));
+        mask_sums = _mm512_add_epi64(mask_sums, _mm512_sad_epu8(mask_bits, zero));
+        first_mask_sums =
+            _mm512_add_epi64(first_mask_sums,
+                             _mm512_sad_epu8(_mm512_maskz_mov_epi8(is_first, mask_bits), zero));
+        lasts += (unsigned)_mm_popcnt_u64(has_last);
+        first_lasts += (unsigned)_mm_popcnt_u64(has_last & is_first);
     }
-    sums.dc_bits = (uint64_t)_mm512_reduce_add_epi64(dc_sums);
-    sums.mask_bits = (uint64_t)_mm512_reduce_add_epi64(mask_sums);
-    return sums;
+    *ret_all = (struct dct_header_sums){sum_lanes(dc_sums), sum_lanes(mask_sums), lasts};
+    *ret_first = (struct dct_header_sums){0, sum_lanes(first_mask_sums), first_lasts};
+}
+
+static inline uint64_t count_ones(const uint8_t *bytes, uint64_t count)
+{
+    __m512i ones = _mm512_setzero_si512();
+    for (uint64_t i = 0; i < count; i += 64)
+        ones = _mm512_add_epi64(ones, _mm512_popcnt_epi64(
+                                          _mm512_maskz_loadu_epi8(lanes(count - i), bytes + i)));
+    return sum_lanes(ones);
 }
 
 /* How 64 fields of one width become bytes: of each 8 fields, which are as many bytes as a field has
@@ -39,40 +59,40 @@ struct unpacking {
     __m512i bytes, shifts, mask;
 };
 
-static inline struct unpacking unpacking_make(unsigned field_bits)
+/* `bit`: where the fields begin within a byte. */
+static inline struct unpacking unpacking_make(unsigned field_bits, unsigned bit)
 {
     const __m512i eighths = _mm512_set1_epi64(0x0706050403020100);
-    const __m512i lane_bytes =
-        _mm512_set_epi64(0x0101010101010101 * 7, 0x0101010101010101 * 6, 0x0101010101010101 * 5,
-                         0x0101010101010101 * 4, 0x0101010101010101 * 3, 0x0101010101010101 * 2,
-                         0x0101010101010101 * 1, 0);
+    const __m512i lane_numbers =
+        _mm512_set_epi64(0x0707070707070707, 0x0606060606060606, 0x0505050505050505,
+                         0x0404040404040404, 0x0303030303030303, 0x0202020202020202,
+                         0x0101010101010101, 0);
     /* Products of numbers below 8 stay in their bytes. */
     const __m512i width = _mm512_set1_epi16((short)field_bits);
     return (struct unpacking){
-        .bytes = _mm512_add_epi8(_mm512_mullo_epi16(lane_bytes, width), eighths),
-        .shifts = _mm512_mullo_epi16(eighths, width),
+        .bytes = _mm512_add_epi8(_mm512_mullo_epi16(lane_numbers, width), eighths),
+        .shifts = _mm512_add_epi8(_mm512_mullo_epi16(eighths, width), _mm512_set1_epi8((char)bit)),
         .mask = _mm512_set1_epi8((char)((1 << field_bits) - 1)),
     };
 }
 
-/* 64 fields from a bit position on. */
-static inline __m512i unpack_fields(const struct unpacking *unpacking, const uint8_t *field,
-                                    uint64_t bit)
+static inline __m512i unpack_fields(const uint8_t *field, __m512i bytes, __m512i shifts,
+                                    __m512i mask)
 {
-    __m512i bytes = _mm512_permutexvar_epi8(unpacking->bytes, _mm512_loadu_si512(field + bit / 8));
-    __m512i shifts = _mm512_add_epi8(unpacking->shifts, _mm512_set1_epi8((char)(bit % 8)));
-    return _mm512_and_si512(_mm512_multishift_epi64_epi8(shifts, bytes), unpacking->mask);
+    __m512i gathered = _mm512_permutexvar_epi8(bytes, _mm512_loadu_si512(field));
+    return _mm512_and_si512(_mm512_multishift_epi64_epi8(shifts, gathered), mask);
 }
 
 static inline uint64_t count_escapes(const uint8_t *field, uint64_t first, uint64_t end,
                                      unsigned field_bits)
 {
-    struct unpacking unpacking = unpacking_make(field_bits);
-    uint64_t count = 0;
-    for (uint64_t i = first; i < end; i += 64) {
-        __m512i fields = unpack_fields(&unpacking, field, i * field_bits);
-        count += (unsigned)_mm_popcnt_u64(
-            _mm512_mask_cmpeq_epi8_mask(lanes(end - i), fields, unpacking.mask));
+    uint64_t bit = first * field_bits, count = 0;
+    struct unpacking by = unpacking_make(field_bits, bit % 8);
+    field += bit / 8;
+    for (uint64_t i = first; i < end; i += 64, field += (size_t)8 * field_bits) {
+        __m512i fields = unpack_fields(field, by.bytes, by.shifts, by.mask);
+        count +=
+            (unsigned)_mm_popcnt_u64(_mm512_mask_cmpeq_epi8_mask(lanes(end - i), fields, by.mask));
     }
     return count;
 }
@@ -86,7 +106,8 @@ static inline uint64_t count_two_bytes(const uint8_t *escape, uint64_t count)
     return found;
 }
 
-static const struct dct_counters counters = {sum_headers, count_escapes, count_two_bytes};
+static const struct dct_counters counters = {sum_headers, count_ones, count_escapes,
+                                             count_two_bytes};
 
 /* Kept apart from the loop over blocks, as few need it. */
 static __attribute__((noinline)) const uint8_t *add_two_bytes(uint64_t two_bytes, uint64_t negative,
@@ -151,23 +172,37 @@ static inline __m256i read_dcs(struct dct_streams *streams, const uint8_t *heade
 
 struct block_constants {
     const struct dct_order *order;
-    struct unpacking unpacking;
-    __m512i zigzag, one, base, zero;
+    /* For 32 numbers each: a byte becomes the upper half of a 16-bit number. */
+    __m512i to_upper, to_lower;
+    __m512i one, base, zero, field_bytes, field_mask;
+    __m512i field_shifts[8]; /* for fields that begin at each bit of a byte */
     unsigned field_bits;
 };
 
-static inline struct block_constants block_constants_make(const struct dct_code *code,
-                                                          const struct dct_order *order)
+static const __mmask64 upper_halves = 0xAAAAAAAAAAAAAAAA;
+
+static inline __m512i to_upper_halves(const uint8_t *zigzag)
 {
-    return (struct block_constants){
-        .order = order,
-        .unpacking = unpacking_make(code->field_bits),
-        .zigzag = _mm512_loadu_si512(order->zigzag),
-        .one = _mm512_set1_epi8(1),
-        .base = _mm512_set1_epi8(DCT_FIELD_BASE),
-        .zero = _mm512_setzero_si512(),
-        .field_bits = code->field_bits,
-    };
+    __m256i from = _mm256_loadu_si256((const __m256i *)zigzag);
+    return _mm512_slli_epi16(_mm512_cvtepu8_epi16(from), 8);
+}
+
+static inline void block_constants_set(struct block_constants *constants,
+                                       const struct dct_code *code, const struct dct_order *order)
+{
+    constants->order = order;
+    constants->to_upper = to_upper_halves(order->zigzag);
+    constants->to_lower = to_upper_halves(order->zigzag + 32);
+    constants->one = _mm512_set1_epi8(1);
+    constants->base = _mm512_set1_epi8(DCT_FIELD_BASE);
+    constants->zero = _mm512_setzero_si512();
+    constants->field_bits = code->field_bits;
+    for (unsigned bit = 0; bit < 8; bit++) {
+        struct unpacking by = unpacking_make(code->field_bits, bit);
+        constants->field_bytes = by.bytes;
+        constants->field_mask = by.mask;
+        constants->field_shifts[bit] = by.shifts;
+    }
 }
 
 static inline __attribute__((always_inline)) void read_block(
@@ -182,21 +217,23 @@ static inline __attribute__((always_inline)) void read_block(
     uint64_t negative = _pdep_u64(dct_bits_64(streams->sign, streams->large_bit), mask);
     streams->large_bit += (unsigned)_mm_popcnt_u64(mask);
 
-    __m512i fields = unpack_fields(&constants->unpacking, streams->field, streams->field_bit);
+    __m512i fields =
+        unpack_fields(streams->field + streams->field_bit / 8, constants->field_bytes,
+                      constants->field_shifts[streams->field_bit % 8], constants->field_mask);
     fields = _mm512_maskz_expand_epi8(large, fields);
     streams->field_bit += constants->field_bits * (unsigned)_mm_popcnt_u64(large);
-    uint64_t escaped = _mm512_mask_cmpeq_epi8_mask(large, fields, constants->unpacking.mask);
+    uint64_t escaped = _mm512_mask_cmpeq_epi8_mask(large, fields, constants->field_mask);
     __m512i magnitudes = _mm512_mask_add_epi8(_mm512_maskz_mov_epi8(mask, constants->one), large,
                                               fields, constants->base);
     magnitudes = _mm512_mask_expand_epi8(magnitudes, escaped, _mm512_loadu_si512(streams->escape));
     uint64_t two_bytes = _mm512_movepi8_mask(magnitudes);
     __m512i value = _mm512_mask_sub_epi8(magnitudes, negative, constants->zero, magnitudes);
 
-    value = _mm512_permutexvar_epi8(constants->zigzag, value);
-    __m512i upper = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(value));
-    __m512i lower = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(value, 1));
-    _mm512_store_si512(out, _mm512_mask_set1_epi16(upper, 1, dc));
-    _mm512_store_si512(out + 32, lower);
+    __m512i upper = _mm512_maskz_permutexvar_epi8(upper_halves, constants->to_upper, value);
+    __m512i lower = _mm512_maskz_permutexvar_epi8(upper_halves, constants->to_lower, value);
+    upper = _mm512_mask_set1_epi16(_mm512_srai_epi16(upper, 8), 1, dc);
+    _mm512_store_si512(out, upper);
+    _mm512_store_si512(out + 32, _mm512_srai_epi16(lower, 8));
     if (__builtin_expect(two_bytes != 0, 0))
         streams->low =
             add_two_bytes(two_bytes, negative, magnitudes, streams->low, constants->order, out);
@@ -209,7 +246,8 @@ static bool read_row(const struct dct_row *row, const struct dct_order *order, u
     struct dct_streams streams;
     if (!dct_row_open(row, first, &counters, &streams))
         return false;
-    struct block_constants constants = block_constants_make(row->code, order);
+    struct block_constants constants;
+    block_constants_set(&constants, row->code, order);
     uint32_t dc = 0, end = first + count;
     for (uint32_t group = 0; group < end; group += GROUP) {
         uint32_t left = row->blocks - group;

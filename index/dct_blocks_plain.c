@@ -2,13 +2,27 @@
 
 #include "index/dct_row.h"
 
-static struct dct_header_sums sum_headers(const uint8_t *headers, uint32_t count,
-                                          const struct dct_code *code)
+static void sum_headers(const uint8_t *headers, uint32_t count, uint32_t first,
+                        const struct dct_code *code, struct dct_header_sums *ret_all,
+                        struct dct_header_sums *ret_first)
 {
     struct dct_header_sums sums = {0};
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == first)
+            *ret_first = sums;
         dct_add_header(&sums, headers[i], code);
-    return sums;
+    }
+    if (first == count)
+        *ret_first = sums;
+    *ret_all = sums;
+}
+
+static uint64_t count_ones(const uint8_t *bytes, uint64_t count)
+{
+    uint64_t ones = 0;
+    for (uint64_t i = 0; i < count; i++)
+        ones += (unsigned)__builtin_popcount(bytes[i]);
+    return ones;
 }
 
 static uint64_t count_escapes(const uint8_t *field, uint64_t first, uint64_t end,
@@ -29,7 +43,8 @@ static uint64_t count_two_bytes(const uint8_t *escape, uint64_t count)
     return found;
 }
 
-static const struct dct_counters counters = {sum_headers, count_escapes, count_two_bytes};
+static const struct dct_counters counters = {sum_headers, count_ones, count_escapes,
+                                             count_two_bytes};
 
 /* The next magnitude above 1. */
 static int read_large(struct dct_streams *streams, unsigned field_bits)

@@ -20,11 +20,15 @@ struct dct_header_sums {
     uint64_t lasts; /* blocks with coefficients beyond the DC */
 };
 
-/* How a variant counts. Ranges are first (inclusive) to end (exclusive). */
+/* How a variant counts. */
 struct dct_counters {
-    struct dct_header_sums (*headers)(const uint8_t *headers, uint32_t count,
-                                      const struct dct_code *code);
-    /* Fields with all bits set; positions in fields. */
+    /* The sums of all headers, and of the first ones. */
+    void (*headers)(const uint8_t *headers, uint32_t count, uint32_t first,
+                    const struct dct_code *code, struct dct_header_sums *ret_all,
+                    struct dct_header_sums *ret_first);
+    /* The bits that are set in `count` bytes. */
+    uint64_t (*ones)(const uint8_t *bytes, uint64_t count);
+    /* Fields first … end − 1 with all bits set. */
     uint64_t (*escapes)(const uint8_t *field, uint64_t first, uint64_t end, unsigned field_bits);
     /* Bytes with DCT_TWO_BYTES. */
     uint64_t (*two_bytes)(const uint8_t *escape, uint64_t count);
@@ -47,18 +51,6 @@ static inline uint64_t dct_bits_64(const uint8_t *stream, uint64_t bit)
 static inline uint64_t dct_low_bits(uint64_t bits, unsigned count)
 {
     return bits & (((uint64_t)1 << count) - 1);
-}
-
-/* The set bits in positions first … end − 1. */
-static inline uint64_t dct_count_bits(const uint8_t *stream, uint64_t first, uint64_t end)
-{
-    uint64_t count = 0;
-    for (; first + 64 <= end; first += 64)
-        count += (unsigned)__builtin_popcountll(dct_bits_64(stream, first));
-    if (first < end)
-        count += (unsigned)__builtin_popcountll(
-            dct_low_bits(dct_bits_64(stream, first), (unsigned)(end - first)));
-    return count;
 }
 
 /* The sign-extended lower `count` bits, count < 64. */
@@ -93,7 +85,19 @@ static inline uint64_t dct_bytes(uint64_t bits)
     return (bits + 7) / 8;
 }
 
-/* Sets the streams to block `first`. False where the row is not what its streams add up to. */
+/* The bits that are set among the first `bits`. */
+static inline __attribute__((always_inline)) uint64_t dct_ones(const struct dct_counters *counters,
+                                                               const uint8_t *stream, uint64_t bits)
+{
+    if (bits == 0)
+        return 0;
+    unsigned rest = (unsigned)__builtin_popcount(stream[bits / 8] & ((1U << bits % 8) - 1));
+    return counters->ones(stream, bits / 8) + rest;
+}
+
+/* Sets the streams to block `first`. False where the row is not what its streams add up to. The
+ * bits that fill up a stream's last byte count, too: they are zero, and if they were not, sizes
+ * would come out too large and not too small. */
 static inline __attribute__((always_inline)) bool dct_row_open(const struct dct_row *row,
                                                                uint32_t first,
                                                                const struct dct_counters *counters,
@@ -102,31 +106,27 @@ static inline __attribute__((always_inline)) bool dct_row_open(const struct dct_
     const struct dct_code *code = row->code;
     if (row->length < row->blocks)
         return false;
-    struct dct_header_sums before = counters->headers(row->bytes, first, code);
-    struct dct_header_sums after = counters->headers(row->bytes + first, row->blocks - first, code);
-    uint64_t mask_bits = before.mask_bits + after.mask_bits;
+    struct dct_header_sums all, before = {0};
+    counters->headers(row->bytes, row->blocks, first, code, &all, &before);
 
-    uint64_t dc = row->blocks, mask = dc + dct_bytes(before.dc_bits + after.dc_bits);
-    uint64_t large = mask + dct_bytes(mask_bits);
+    uint64_t dc = row->blocks, mask = dc + dct_bytes(all.dc_bits);
+    uint64_t large = mask + dct_bytes(all.mask_bits);
     if (large > row->length)
         return false;
     streams->dc = row->bytes + dc;
     streams->dc_bit = 0;
     streams->mask = row->bytes + mask;
     streams->mask_bit = before.mask_bits;
-    streams->large_bit = before.lasts + dct_count_bits(streams->mask, 0, before.mask_bits);
-    uint64_t coefficients = streams->large_bit + after.lasts +
-                            dct_count_bits(streams->mask, before.mask_bits, mask_bits);
-
-    uint64_t sign = large + dct_bytes(coefficients), field = sign + dct_bytes(coefficients);
+    uint64_t flags = dct_bytes(all.lasts + counters->ones(streams->mask, large - mask));
+    uint64_t sign = large + flags, field = sign + flags;
     if (field > row->length)
         return false;
     streams->large = row->bytes + large;
     streams->sign = row->bytes + sign;
+    streams->large_bit = before.lasts + dct_ones(counters, streams->mask, before.mask_bits);
     streams->field = row->bytes + field;
-    uint64_t fields_before = dct_count_bits(streams->large, 0, streams->large_bit);
-    uint64_t fields =
-        fields_before + dct_count_bits(streams->large, streams->large_bit, coefficients);
+    uint64_t fields = counters->ones(streams->large, flags);
+    uint64_t fields_before = dct_ones(counters, streams->large, streams->large_bit);
     streams->field_bit = fields_before * code->field_bits;
 
     uint64_t escape = field + dct_bytes(fields * code->field_bits);
