@@ -132,7 +132,7 @@ static inline uint64_t read_eight(struct dct_streams *streams, uint64_t mask, ui
                                   unsigned field_bits)
 {
     uint64_t ones = _pdep_u64(mask, byte_ones), large_ones = _pdep_u64(large, byte_ones);
-    uint64_t fields = _pdep_u64(dct_bits(streams->field, streams->field_bit),
+    uint64_t fields = _pdep_u64(dct_bits(streams->bytes, streams->field_bit),
                                 large_ones * ((1U << field_bits) - 1));
     streams->field_bit += field_bits * (unsigned)_mm_popcnt_u64(large_ones);
     /* Escapes, too, are the fields that carry. */
@@ -190,10 +190,10 @@ static inline void read_block(struct dct_streams *streams, unsigned header, int1
     struct block block;
     block.two_bytes = 0; /* not the whole of it: zeroing costs */
     block.upper = block.lower = _mm256_setzero_si256();
-    block.mask = dct_block_mask(dct_bits_64(streams->mask, streams->mask_bit), last);
+    block.mask = dct_block_mask(dct_bits_64(streams->bytes, streams->mask_bit), last);
     streams->mask_bit += dct_mask_bits(last);
-    block.large = _pdep_u64(dct_bits_64(streams->large, streams->large_bit), block.mask);
-    block.negative = _pdep_u64(dct_bits_64(streams->sign, streams->large_bit), block.mask);
+    block.large = _pdep_u64(dct_bits_64(streams->bytes, streams->large_bit), block.mask);
+    block.negative = _pdep_u64(dct_bits_64(streams->signs, streams->large_bit), block.mask);
     streams->large_bit += (unsigned)_mm_popcnt_u64(block.mask);
 
     read_part(streams, constants, 0, &block);

@@ -155,8 +155,8 @@ static inline __m256i read_dcs(struct dct_streams *streams, const uint8_t *heade
     __m512i ends = sums_up_to(bits);
     __m512i starts = _mm512_add_epi32(_mm512_sub_epi32(ends, bits),
                                       _mm512_set1_epi32((int)(streams->dc_bit % 8)));
-    __m512i words =
-        _mm512_i32gather_epi32(_mm512_srli_epi32(starts, 3), streams->dc + streams->dc_bit / 8, 1);
+    __m512i words = _mm512_i32gather_epi32(_mm512_srli_epi32(starts, 3),
+                                           streams->bytes + streams->dc_bit / 8, 1);
     words = _mm512_srlv_epi32(words, _mm512_and_si512(starts, _mm512_set1_epi32(7)));
     __m512i unused = _mm512_sub_epi32(_mm512_set1_epi32(32), bits);
     words = _mm512_srav_epi32(_mm512_sllv_epi32(words, unused), unused);
@@ -211,14 +211,14 @@ static inline __attribute__((always_inline)) void read_block(
 {
     /* Bit k of each mask: place k in zigzag order. */
     unsigned last = header & DCT_LAST_MASK;
-    uint64_t mask = dct_block_mask(dct_bits_64(streams->mask, streams->mask_bit), last);
+    uint64_t mask = dct_block_mask(dct_bits_64(streams->bytes, streams->mask_bit), last);
     streams->mask_bit += dct_mask_bits(last);
-    uint64_t large = _pdep_u64(dct_bits_64(streams->large, streams->large_bit), mask);
-    uint64_t negative = _pdep_u64(dct_bits_64(streams->sign, streams->large_bit), mask);
+    uint64_t large = _pdep_u64(dct_bits_64(streams->bytes, streams->large_bit), mask);
+    uint64_t negative = _pdep_u64(dct_bits_64(streams->signs, streams->large_bit), mask);
     streams->large_bit += (unsigned)_mm_popcnt_u64(mask);
 
     __m512i fields =
-        unpack_fields(streams->field + streams->field_bit / 8, constants->field_bytes,
+        unpack_fields(streams->bytes + streams->field_bit / 8, constants->field_bytes,
                       constants->field_shifts[streams->field_bit % 8], constants->field_mask);
     fields = _mm512_maskz_expand_epi8(large, fields);
     streams->field_bit += constants->field_bits * (unsigned)_mm_popcnt_u64(large);

@@ -51,7 +51,7 @@ static int read_large(struct dct_streams *streams, unsigned field_bits)
 {
     unsigned escape = (1U << field_bits) - 1;
     unsigned field =
-        (unsigned)dct_low_bits(dct_bits(streams->field, streams->field_bit), field_bits);
+        (unsigned)dct_low_bits(dct_bits(streams->bytes, streams->field_bit), field_bits);
     streams->field_bit += field_bits;
     if (field < escape)
         return (int)field + DCT_FIELD_BASE;
@@ -66,10 +66,10 @@ static void read_block(struct dct_streams *streams, unsigned last, unsigned fiel
                        const struct dct_order *order, int16_t *out)
 {
     memset(out, 0, 64 * sizeof *out);
-    uint64_t mask = dct_block_mask(dct_bits_64(streams->mask, streams->mask_bit), last);
+    uint64_t mask = dct_block_mask(dct_bits_64(streams->bytes, streams->mask_bit), last);
     streams->mask_bit += dct_mask_bits(last);
-    uint64_t large = dct_bits_64(streams->large, streams->large_bit);
-    uint64_t negative = dct_bits_64(streams->sign, streams->large_bit);
+    uint64_t large = dct_bits_64(streams->bytes, streams->large_bit);
+    uint64_t negative = dct_bits_64(streams->signs, streams->large_bit);
     streams->large_bit += (unsigned)__builtin_popcountll(mask);
     for (; mask; mask &= mask - 1, large >>= 1, negative >>= 1) {
         int magnitude = large & 1 ? read_large(streams, field_bits) : 1;

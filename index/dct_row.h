@@ -7,9 +7,10 @@
 
 #include "index/dct_blocks.h"
 
-/* Streams at some block: a stream of bits as its first byte and a position in bits. */
+/* Streams at some block. Positions of bits are counted from the row's first byte. */
 struct dct_streams {
-    const uint8_t *dc, *mask, *large, *sign, *field; /* `sign` stands as far as `large` */
+    const uint8_t *bytes; /* of the row */
+    const uint8_t *signs; /* where positions of `large` are those of the signs */
     uint64_t dc_bit, mask_bit, large_bit, field_bit;
     const uint8_t *escape, *low;
 };
@@ -109,41 +110,41 @@ static inline __attribute__((always_inline)) bool dct_row_open(const struct dct_
     struct dct_header_sums all, before = {0};
     counters->headers(row->bytes, row->blocks, first, code, &all, &before);
 
+    const uint8_t *bytes = row->bytes;
     uint64_t dc = row->blocks, mask = dc + dct_bytes(all.dc_bits);
     uint64_t large = mask + dct_bytes(all.mask_bits);
     if (large > row->length)
         return false;
-    streams->dc = row->bytes + dc;
-    streams->dc_bit = 0;
-    streams->mask = row->bytes + mask;
-    streams->mask_bit = before.mask_bits;
-    uint64_t flags = dct_bytes(all.lasts + counters->ones(streams->mask, large - mask));
-    uint64_t sign = large + flags, field = sign + flags;
+    uint64_t flags = dct_bytes(all.lasts + counters->ones(bytes + mask, large - mask));
+    uint64_t field = large + 2 * flags;
     if (field > row->length)
         return false;
-    streams->large = row->bytes + large;
-    streams->sign = row->bytes + sign;
-    streams->large_bit = before.lasts + dct_ones(counters, streams->mask, before.mask_bits);
-    streams->field = row->bytes + field;
-    uint64_t fields = counters->ones(streams->large, flags);
-    uint64_t fields_before = dct_ones(counters, streams->large, streams->large_bit);
-    streams->field_bit = fields_before * code->field_bits;
+    uint64_t large_before = before.lasts + dct_ones(counters, bytes + mask, before.mask_bits);
+    uint64_t fields = counters->ones(bytes + large, flags);
+    uint64_t fields_before = dct_ones(counters, bytes + large, large_before);
 
     uint64_t escape = field + dct_bytes(fields * code->field_bits);
     if (escape > row->length)
         return false;
-    uint64_t escapes_before = counters->escapes(streams->field, 0, fields_before, code->field_bits);
+    uint64_t escapes_before = counters->escapes(bytes + field, 0, fields_before, code->field_bits);
     uint64_t escapes =
-        escapes_before + counters->escapes(streams->field, fields_before, fields, code->field_bits);
+        escapes_before + counters->escapes(bytes + field, fields_before, fields, code->field_bits);
     uint64_t low = escape + escapes;
     if (low > row->length)
         return false;
-    const uint8_t *first_escape = row->bytes + escape;
-    uint64_t low_before = counters->two_bytes(first_escape, escapes_before);
+    uint64_t low_before = counters->two_bytes(bytes + escape, escapes_before);
     uint64_t lows =
-        low_before + counters->two_bytes(first_escape + escapes_before, escapes - escapes_before);
-    streams->escape = first_escape + escapes_before;
-    streams->low = row->bytes + low + low_before;
+        low_before + counters->two_bytes(bytes + escape + escapes_before, escapes - escapes_before);
+    *streams = (struct dct_streams){
+        .bytes = bytes,
+        .signs = bytes + flags,
+        .dc_bit = dc * 8,
+        .mask_bit = mask * 8 + before.mask_bits,
+        .large_bit = large * 8 + large_before,
+        .field_bit = field * 8 + fields_before * code->field_bits,
+        .escape = bytes + escape + escapes_before,
+        .low = bytes + low + low_before,
+    };
     return low + lows == row->length;
 }
 
@@ -152,7 +153,7 @@ static inline int64_t dct_next_dc(struct dct_streams *streams, unsigned header,
                                   const struct dct_code *code)
 {
     unsigned bits = code->dc_bits[header >> DCT_CLASS_SHIFT];
-    int64_t difference = dct_signed(dct_bits(streams->dc, streams->dc_bit), bits);
+    int64_t difference = dct_signed(dct_bits(streams->bytes, streams->dc_bit), bits);
     streams->dc_bit += bits;
     return difference;
 }
