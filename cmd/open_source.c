@@ -74,6 +74,8 @@ static struct status archive_open(const struct source_request *request, struct s
     enum archive_layout layout;
     TRY(path_folder(request->path, &folder));
     TRY(archive_layout_at(request->path, &layout));
+    if (layout == LAYOUT_TRAIN_FLAT && !request->prefix)
+        return archive_fail_train_flat(request->path, "train");
     if (layout == LAYOUT_DEVKIT)
         FAIL(STATUS_USAGE,
              "'%s' is the devkit, which has no images; it is for --devkit, beside a SRC that has "

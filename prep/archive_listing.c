@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "base/path.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "image/source.h"
 #include "prep/image_name.h"
@@ -79,10 +80,22 @@ const char *archive_layout_name(enum archive_layout layout)
         [LAYOUT_TRAIN] = "a training archive (a tar of one tar a class)",
         [LAYOUT_VAL] = "a validation archive (flat images)",
         [LAYOUT_TEST] = "a test archive (flat images)",
+        [LAYOUT_TRAIN_FLAT] = "an archive of flat training images",
         [LAYOUT_CLASS_FOLDERS] = "an archive of class folders",
         [LAYOUT_DEVKIT] = "a devkit",
     };
     return names[layout];
+}
+
+struct status archive_fail_train_flat(const char *path, const char *dest)
+{
+    CLEANUP(memory_free) char *command = NULL;
+    TRY(shell_command(&command, "mkdir -p %s && tar -xf %s -C %s && headrace organize %s", dest,
+                      path, dest, dest));
+    FAIL(STATUS_USAGE,
+         "%s has flat training images, whose names tell their classes; this sorts them into class "
+         "folders, and those of further archives beside them: %s",
+         path, command);
 }
 
 /* Whether the file lies directly in a folder named like a class. */
@@ -107,7 +120,9 @@ enum archive_layout archive_layout_of_member(const char *name)
         return LAYOUT_TEST;
     if (set == IMAGE_SET_VAL && !is_in_wnid_folder(name, base))
         return LAYOUT_VAL;
-    return base == name ? LAYOUT_UNKNOWN : LAYOUT_CLASS_FOLDERS;
+    if (base != name)
+        return LAYOUT_CLASS_FOLDERS;
+    return set == IMAGE_SET_TRAIN ? LAYOUT_TRAIN_FLAT : LAYOUT_UNKNOWN;
 }
 
 struct status archive_layout_find(const struct archive_file *file, enum archive_layout *ret_layout)

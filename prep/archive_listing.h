@@ -34,11 +34,15 @@ enum archive_layout {
     LAYOUT_TRAIN,         /* a tar of tars, one a class */
     LAYOUT_VAL,           /* flat, ILSVRC2012_val_NNNNNNNN.JPEG */
     LAYOUT_TEST,          /* flat, ILSVRC2012_test_NNNNNNNN.JPEG */
+    LAYOUT_TRAIN_FLAT,    /* flat, nWNID_N.JPEG or nWNID_N_nWNID.JPEG, as Hugging Face has them */
     LAYOUT_CLASS_FOLDERS, /* [PREFIX/]CLASS/NAME */
     LAYOUT_DEVKIT,        /* has a meta.mat */
 };
 
 const char *archive_layout_name(enum archive_layout layout);
+/* Fails with the commands that sort the images of a LAYOUT_TRAIN_FLAT archive into class folders.
+ */
+struct status archive_fail_train_flat(const char *path, const char *dest);
 /* What a member makes of its archive. */
 enum archive_layout archive_layout_of_member(const char *name);
 /* Looks at the first members; reads a gzip file's data as far as that needs. */

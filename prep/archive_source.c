@@ -239,7 +239,7 @@ struct status archive_source_open(const char *path, const struct devkit *devkit,
     TRY(archive_file_open(path, &file));
     TRY(archive_file_check_ranges(file));
     TRY(archive_layout_find(file, &layout));
-    if (prefix && layout == LAYOUT_UNKNOWN)
+    if (prefix && (layout == LAYOUT_UNKNOWN || layout == LAYOUT_TRAIN_FLAT))
         layout = LAYOUT_CLASS_FOLDERS;
     if (prefix && layout != LAYOUT_CLASS_FOLDERS)
         return archive_fail_prefix(path, archive_layout_name(layout));

@@ -291,6 +291,8 @@ static struct status check_layout(const struct extract_job *job)
         return OK;
     case LAYOUT_DEVKIT:
         FAIL(STATUS_USAGE, "%s is a devkit; it needs no unpacking: give it with --devkit", path);
+    case LAYOUT_TRAIN_FLAT:
+        return archive_fail_train_flat(path, job->options->dest);
     case LAYOUT_CLASS_FOLDERS:
         return fail_class_folders(path, job->options->dest);
     default:

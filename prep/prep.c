@@ -257,13 +257,32 @@ static struct status refuse_other_forms(const char *folder)
     return OK;
 }
 
+/* Its training images come in several archives, which class folders are made of by other commands.
+ */
+static struct status refuse_flat_archives(const char *folder, const char *dest)
+{
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    TRY(folder_list_read(folder, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        CLEANUP(memory_free) char *path = NULL;
+        TRY(path_join(folder, list.entries[i].name, &path));
+        if (list.entries[i].is_file && layout_of_file(path) == LAYOUT_TRAIN_FLAT)
+            return archive_fail_train_flat(path, dest);
+    }
+    return OK;
+}
+
 /* Hugging Face's snapshots have a folder data/. */
-static struct status refuse_snapshot(const char *src)
+static struct status refuse_snapshot(const char *src, const char *dest)
 {
     CLEANUP(memory_free) char *data = NULL;
     TRY(refuse_other_forms(src));
+    TRY(refuse_flat_archives(src, dest));
     TRY(path_join(src, "data", &data));
-    return path_is_folder(data) ? refuse_other_forms(data) : OK;
+    if (!path_is_folder(data))
+        return OK;
+    TRY(refuse_other_forms(data));
+    return refuse_flat_archives(data, dest);
 }
 
 /* An archive that an earlier run removed is not missed. */
@@ -293,7 +312,7 @@ static struct status find_inputs(const char *src, const struct prep_parts *parts
     if (is_complete(inputs, parts))
         return OK;
     TRY(refuse_images(src));
-    TRY(refuse_snapshot(src));
+    TRY(refuse_snapshot(src, parts->train));
     return fail_missing(src, inputs);
 }
 

@@ -221,6 +221,8 @@ static struct status open_archive(struct verify_set *set, const struct verify_op
     set->form = archive_layout_name(layout);
     if (layout == LAYOUT_DEVKIT)
         return verify_devkit(set);
+    if (layout == LAYOUT_TRAIN_FLAT)
+        return archive_fail_train_flat(set->path, "train");
     TRY(archive_file_check_ranges(file));
     if (options->prefix && layout != LAYOUT_CLASS_FOLDERS)
         return archive_fail_prefix(set->path, archive_layout_name(layout));

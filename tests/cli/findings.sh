@@ -11,9 +11,9 @@ first_of() { find "$1" -type f | sort | head -n 1; } # FOLDER
 
 # Each in a class of its own, so that one does not hide another.
 extra=$(first_of "$train/${classes[0]}")
-rm -r "$train/${classes[1]}"
+rm -r "${train:?}/${classes[1]}"
 mkdir "$train/n99999999" && cp "$extra" "$train/n99999999/n99999999_1.JPEG"
-rm "$train/${classes[2]}/"*
+rm "${train:?}/${classes[2]}/"*
 mv "$(first_of "$train/${classes[3]}")" "$train/${classes[4]}/"
 cp "$(first_of "$train/${classes[5]}")" "$train/${classes[5]}/${classes[5]}_999999.JPEG"
 cp "$extra" "$train/stray.JPEG"

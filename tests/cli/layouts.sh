@@ -102,6 +102,39 @@ headrace_ok verify "$work/hf" --subset --devkit "$devkit"
 expect_stdout 'nothing is wrong'
 expect_same "$work/hf" "$work/hf-extracted"
 
+# Its training images come in several archives, flat too.
+mkdir -p "$work/hf-train/data"
+for part in 0 1; do
+    mkdir "$work/hf-part$part"
+    for wnid in n01440764 n01443537; do cp "$images"/val/*/ILSVRC2012_val_00000001.JPEG "$work/hf-part$part/${wnid}_$part"1_$wnid.JPEG; done
+    tar -czf "$work/hf-train/data/train_images_$part.tar.gz" -C "$work/hf-part$part" .
+done
+for command in "pack -o $work/x.idx" verify; do
+    # shellcheck disable=SC2086 # words are wanted
+    headrace $command "$work/hf-train/data/train_images_0.tar.gz"
+    expect_error 2 'has flat training images, whose names tell their classes; .*: mkdir -p train && tar -xf '
+done
+headrace prep "$work/hf-train" "$work/hf made"
+expect_error 2 'data/train_images_0.tar.gz has flat training images'
+run_advice 'mkdir -p .*'
+headrace extract "$work/hf-train/data/train_images_1.tar.gz" "$work/hf made/train"
+expect_error 2 'has flat training images'
+run_advice 'mkdir -p .*'
+headrace_ok verify "$work/hf made" --subset
+expect_stdout '4 training images in 2 classes'
+
+# Imagenette: class folders of ten classes, in parts of its own.
+for part in train val; do
+    for wnid in n01440764 n02102040 n02979186 n03000684 n03028079 n03394916 n03417042 n03425413 n03445777 n03888257; do
+        mkdir -p "$work/imagenette2/$part/$wnid"
+        cp "$images"/val/*/ILSVRC2012_val_00000001.JPEG "$work/imagenette2/$part/$wnid/${wnid}_1.JPEG"
+    done
+done
+headrace_ok verify "$work/imagenette2"
+expect_stdout 'note: these are the ten classes of Imagenette'
+headrace_ok pack "$work/imagenette2" -o "$work/imagenette/"
+expect_stderr "10 of ILSVRC2012's 1000 classes are there: labels count these only, 0 … 9"
+
 # ImageNet-V2's folders are labels; ILSVRC2012_IDs look the same and are something else.
 mkdir -p "$work/v2"/{0,1,999} "$work/ids"/{1,10}
 for folder in "$work"/{v2,ids}/*; do cp "$images"/val/*/ILSVRC2012_val_00000001.JPEG "$folder/a.jpeg"; done

@@ -16,6 +16,50 @@ expect_stdout 'nothing is wrong'
 [ "$(ls "$work/here/out")" = "$(printf 'train\nval')" ] || fail "expected train and val only"
 cd - >/dev/null || exit 1
 
+# Names with spaces and other letters, all the way; seen from within as from outside.
+odd=$work/a\ b/图
+mkdir -p "$odd"
+cd "$odd" || exit 1
+headrace_ok prep ../../here/downloads . --subset --quiet
+expect_same "$odd/train" "$work/here/out/train"
+headrace_ok pack . --in-place -o ./
+headrace_ok verify val.idx --decode
+cd "$work" || exit 1
+headrace_ok pack "$odd" -o "$odd/packed/" --quiet
+headrace_ok unpack "$odd/val.idx" "a b/back"
+expect_same "$odd/val" "$work/a b/back"
+headrace_ok extract "$data/ILSVRC2012_img_val.tar" "$odd/flat" --quiet
+headrace_ok organize "$odd/flat" --devkit "$data/ILSVRC2012_devkit_t12.tar.gz" --link
+headrace_ok verify "$odd/flat" --subset
+expect_stdout 'nothing is wrong'
+cd - >/dev/null || exit 1
+rm -rf "$work/a b"
+
+# From a folder that may only be read, as another user; the results lie on another file system, where there is one.
+mkdir -p "$work/closed"
+cp -r "$work/here/out/val" "$work/closed/"
+chmod -R a-w,a+rX "$work/closed"
+other=$(mktemp -d -p /dev/shm headrace-cli.XXXXXX 2>/dev/null) || other=$work/other
+mkdir -p "$other"
+trap 'chmod -R u+rwX "$work"; rm -rf "$work" "$other"' EXIT
+chmod 777 "$other"
+headrace_unprivileged verify "$work/closed/val" --subset
+expect_status 0
+headrace_unprivileged pack "$work/closed/val" -o "$other/val.idx" --quiet
+expect_status 0
+headrace_unprivileged pack "$work/closed/val" --in-place -o "$other/place.idx" --quiet
+expect_status 0
+headrace_unprivileged organize "$work/closed/val" --devkit "$data/ILSVRC2012_devkit_t12.tar.gz"
+expect_stdout 'sorted already'
+headrace_unprivileged extract "$data/ILSVRC2012_img_val.tar" "$other/val" --devkit "$data/ILSVRC2012_devkit_t12.tar.gz" --quiet
+expect_status 0
+expect_same "$other/val" "$work/closed/val"
+headrace_unprivileged extract "$data/ILSVRC2012_img_val.tar" "$work/closed/more"
+expect_error 1 "cannot create folder '.*/closed/more': Permission denied"
+headrace_unprivileged unpack "$other/place.idx" "$other/back"
+expect_status 0
+expect_same "$other/back" "$work/closed/val"
+
 # A run at a time: the second says so and leaves.
 mkdir "$work/busy"
 exec 8<"$work/busy"
