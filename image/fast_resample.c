@@ -8,7 +8,8 @@
 
 /* A component on its way. */
 struct lane {
-    struct resample_axes axes;
+    const struct resample_axes *axes; /* its own, or those of one that is sampled alike */
+    struct resample_axes own_axes;
     uint8_t *rows; /* between the passes: down.input_count of them */
     size_t rows_capacity;
 };
@@ -40,7 +41,7 @@ void fast_resampler_close(struct fast_resampler *resampler)
         return;
     planes_done(&resampler->planes);
     for (unsigned c = 0; c < FRAME_MAX_COMPONENTS; c++) {
-        resample_axes_done(&resampler->lanes[c].axes);
+        resample_axes_done(&resampler->lanes[c].own_axes);
         memory_free(resampler->lanes[c].rows);
     }
     memory_free(resampler->ready);
@@ -54,6 +55,18 @@ static bool is_inside(const struct rectangle *box, uint32_t width, uint32_t heig
            box->height <= height - box->y;
 }
 
+/* The weights of a component before c whose sampling is the same, or NULL. */
+static const struct resample_axes *axes_known(const struct fast_resampler *resampler,
+                                              const struct frame *frame, unsigned c)
+{
+    const struct frame_component *components = frame->components;
+    for (unsigned k = 0; k < c; k++)
+        if (components[k].horizontal == components[c].horizontal &&
+            components[k].vertical == components[c].vertical)
+            return resampler->lanes[k].axes;
+    return NULL;
+}
+
 /* Makes component c's weights; false where they would name samples that do not exist. A sample
  * stands in the middle of the pixels that it is made of. */
 static struct status plan_component(struct fast_resampler *resampler, const struct frame *frame,
@@ -62,23 +75,24 @@ static struct status plan_component(struct fast_resampler *resampler, const stru
 {
     const struct frame_component *component = &frame->components[c];
     const struct rectangle *box = &crop->box;
-    double pixels_across = (double)frame->horizontal_max / component->horizontal;
-    double pixels_down = (double)frame->vertical_max / component->vertical;
-    struct span across =
-        span_make_between(box->x / pixels_across, ((double)box->x + box->width) / pixels_across,
-                          crop->out_width);
-    struct span down =
-        span_make_between(box->y / pixels_down, ((double)box->y + box->height) / pixels_down,
-                          crop->out_height);
-    *ret_fits = false;
-    if (across.high > component->width || down.high > component->height)
-        return OK;
-    struct resample_axes *axes = &resampler->lanes[c].axes;
-    TRY(resample_axes_make(axes, resampler->kernels, &across, &down, &crop->window, crop->flip,
-                           RESAMPLE_FAST_BITS));
-    *window = (struct rectangle){axes->across.input_first, axes->down.input_first,
-                                 axes->across.input_count, axes->down.input_count};
-    *ret_fits = window->width >= 2 * axes->across.pairs && window->height >= 2 * axes->down.pairs;
+    struct lane *lane = &resampler->lanes[c];
+    lane->axes = axes_known(resampler, frame, c);
+    if (!lane->axes) {
+        double wide = (double)frame->horizontal_max / component->horizontal;
+        double high = (double)frame->vertical_max / component->vertical;
+        struct span across =
+            span_make_between(box->x / wide, ((double)box->x + box->width) / wide, crop->out_width);
+        struct span down = span_make_between(box->y / high, ((double)box->y + box->height) / high,
+                                             crop->out_height);
+        TRY(resample_axes_make(&lane->own_axes, resampler->kernels, &across, &down, &crop->window,
+                               crop->flip, RESAMPLE_FAST_BITS));
+        lane->axes = &lane->own_axes;
+    }
+    const struct resample_axis *across = &lane->axes->across, *down = &lane->axes->down;
+    *window = (struct rectangle){across->input_first, down->input_first, across->input_count,
+                                 down->input_count};
+    *ret_fits = is_inside(window, component->width, component->height) &&
+                window->width >= 2 * across->pairs && window->height >= 2 * down->pairs;
     return OK;
 }
 
@@ -87,7 +101,7 @@ static struct status component_across(struct fast_resampler *resampler, unsigned
 {
     struct lane *lane = &resampler->lanes[c];
     const struct plane *plane = &resampler->planes.plane[c];
-    const struct resample_axis *across = &lane->axes.across, *down = &lane->axes.down;
+    const struct resample_axis *across = &lane->axes->across, *down = &lane->axes->down;
     TRY(memory_reserve(stride_bytes * down->input_count, &lane->rows, &lane->rows_capacity));
     for (uint32_t y = 0, count; y < down->input_count; y += count) {
         const uint8_t *rows[RESAMPLE_ROWS];
@@ -95,7 +109,7 @@ static struct status component_across(struct fast_resampler *resampler, unsigned
         for (uint32_t i = 0; i < count; i++)
             rows[i] = plane_row(plane, down->input_first + y + i) +
                       (across->input_first - plane->window.x);
-        resampler->kernels->across(across, lane->axes.across_table, rows, count,
+        resampler->kernels->across(across, lane->axes->across_table, rows, count,
                                    lane->rows + y * stride_bytes, stride_bytes);
     }
     return OK;
@@ -112,7 +126,7 @@ static void write_row(struct fast_resampler *resampler, const struct frame *fram
     }
     for (unsigned c = 0; c < frame->component_count; c++) {
         const struct lane *lane = &resampler->lanes[c];
-        resampler->kernels->down(&lane->axes.down, lane->axes.down_table, y, lane->rows,
+        resampler->kernels->down(&lane->axes->down, lane->axes->down_table, y, lane->rows,
                                  stride_bytes, width, ready + c * stride_bytes);
     }
     if (frame->color != FRAME_YCBCR) {

@@ -1,18 +1,11 @@
 #include "image/resample_axis.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 
 /* The same operations on doubles as in Pillow, in the same order: the integer weights come out
  * equal. */
-
-/* The inputs that one output is made of. */
-struct taps {
-    uint32_t first, count;
-    double center;
-};
 
 struct span span_make(uint32_t in_size, uint32_t out_size)
 {
@@ -27,11 +20,11 @@ struct span span_make_between(double start, double end, uint32_t out_size)
     return (struct span){start, low, high, scale, support, 1 / support, false};
 }
 
-static double triangle(double x)
-{
-    double distance = fabs(x);
-    return distance < 1 ? 1 - distance : 0;
-}
+/* Where one output lies, and the inputs that it is made of. */
+struct taps {
+    double center;
+    uint32_t first, count;
+};
 
 static struct taps taps_make(const struct span *span, uint32_t output)
 {
@@ -47,50 +40,6 @@ static struct taps taps_make(const struct span *span, uint32_t output)
     return taps;
 }
 
-static double tap_share(const struct span *span, const struct taps *taps, uint32_t k)
-{
-    return triangle((k + taps->first - taps->center + 0.5) * span->support_inverse);
-}
-
-static double taps_total(const struct span *span, const struct taps *taps)
-{
-    double total = 0;
-    for (uint32_t k = 0; k < taps->count; k++)
-        total += tap_share(span, taps, k);
-    return total;
-}
-
-static void exact_weights(const struct span *span, const struct taps *taps, int32_t *weights)
-{
-    double total = taps_total(span, taps);
-    for (uint32_t k = 0; k < taps->count; k++)
-        weights[k] = (int32_t)(0.5 + tap_share(span, taps, k) / total * (1 << RESAMPLE_BITS));
-}
-
-/* Weights whose sum is exactly 1. */
-static void fast_weights(const struct span *span, const struct taps *taps, int32_t *weights)
-{
-    double total = taps_total(span, taps), sum = 0;
-    int32_t before = 0;
-    for (uint32_t k = 0; k < taps->count; k++) {
-        sum += tap_share(span, taps, k);
-        int32_t after = (int32_t)(0.5 + sum / total * (1 << RESAMPLE_FAST_BITS));
-        weights[k] = after - before;
-        before = after;
-    }
-}
-
-/* A weight of 1 does not fit into a signed byte: a neighbour takes the rest. */
-static void fit_weights(int32_t *weights, uint32_t count)
-{
-    for (uint32_t k = 0; k < count; k++)
-        if (weights[k] == 1 << RESAMPLE_FAST_BITS) {
-            weights[k]--;
-            weights[k + 1 < count ? k + 1 : k - 1]++;
-            return;
-        }
-}
-
 void span_inputs(const struct span *span, uint32_t first, uint32_t count, uint32_t *ret_first,
                  uint32_t *ret_count)
 {
@@ -99,52 +48,137 @@ void span_inputs(const struct span *span, uint32_t first, uint32_t count, uint32
     *ret_count = right.first + right.count - left.first;
 }
 
-static void axis_set_output(struct resample_axis *axis, const struct taps *taps,
-                            const struct span *span, uint32_t output)
+/* The outputs' numbers while weights are made, in arrays, for what is done to all of them stands in
+ * loops that compilers turn into vectors. */
+struct outputs {
+    uint32_t count;
+    double *center, *total;
+    double *shares; /* [taps][count]: of each input, in parts of the total */
+    int32_t *first, *taps;
+};
+
+static struct status outputs_make(struct resample_axis *axis, const struct span *span,
+                                  uint32_t first, uint32_t count, bool reversed,
+                                  struct outputs *outputs, uint32_t *ret_most)
 {
-    uint32_t count = 2 * axis->pairs, start = taps->first - axis->input_first;
+    /* The last input and the first are less than twice the support apart. */
+    uint64_t most_taps = (uint64_t)(2 * span->support) + 2, doubles;
+    if (!size_multiply(count, most_taps + 3, &doubles) ||
+        !size_multiply(doubles, sizeof(double), &doubles))
+        FAIL(STATUS_NO_MEMORY, "the weights of %u outputs do not fit into memory", count);
+    TRY(memory_reserve(doubles, &axis->scratch, &axis->scratch_bytes));
+    outputs->count = count;
+    outputs->center = (double *)axis->scratch;
+    outputs->total = outputs->center + count;
+    outputs->shares = outputs->total + count;
+    outputs->first = (int32_t *)(outputs->shares + most_taps * count);
+    outputs->taps = outputs->first + count;
+    *ret_most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct taps taps = taps_make(span, reversed ? first + count - 1 - i : first + i);
+        outputs->center[i] = taps.center;
+        outputs->total[i] = 0;
+        outputs->first[i] = (int32_t)taps.first;
+        outputs->taps[i] = (int32_t)taps.count;
+        *ret_most = taps.count > *ret_most ? taps.count : *ret_most;
+    }
+    return OK;
+}
+
+/* Each output's input k, by the triangle's height there. */
+static void add_shares(const struct outputs *outputs, double support_inverse, int32_t k)
+{
+    const double *restrict center = outputs->center;
+    const int32_t *restrict first = outputs->first, *restrict taps = outputs->taps;
+    double *restrict share = outputs->shares + (size_t)k * outputs->count;
+    double *restrict total = outputs->total;
+    for (uint32_t i = 0; i < outputs->count; i++) {
+        double distance = fabs((k + first[i] - center[i] + 0.5) * support_inverse);
+        double height = distance < 1 ? 1 - distance : 0;
+        share[i] = k < taps[i] ? height : 0;
+        total[i] += share[i];
+    }
+}
+
+/* Weights as they are to be truncated: rounded one by one, as Pillow does. */
+static void round_each(const struct outputs *outputs, uint32_t k)
+{
+    const double *restrict total = outputs->total;
+    double *restrict share = outputs->shares + (size_t)k * outputs->count;
+    for (uint32_t i = 0; i < outputs->count; i++)
+        share[i] = 0.5 + share[i] / total[i] * (1 << RESAMPLE_BITS);
+}
+
+/* Output i's weights, of which the sum is exactly 1. A weight of 1 does not fit into a signed byte:
+ * a neighbour takes the rest. */
+static void fast_weights(const struct outputs *outputs, uint32_t i, uint32_t taps, int32_t *weights,
+                         uint32_t moved, uint32_t count)
+{
+    double sum = 0, unit = (1 << RESAMPLE_FAST_BITS) / outputs->total[i];
+    int32_t before = 0;
+    for (uint32_t k = 0; k < taps; k++) {
+        sum += outputs->shares[(size_t)k * outputs->count + i];
+        int32_t after = (int32_t)(0.5 + sum * unit), weight = after - before;
+        before = after;
+        weights[moved + k] = weight;
+        if (weight == 1 << RESAMPLE_FAST_BITS) {
+            uint32_t place = moved + k;
+            weights[place]--;
+            weights[place + 1 < count ? place + 1 : place - 1]++;
+            return;
+        }
+    }
+}
+
+static void axis_set_output(struct resample_axis *axis, const struct outputs *outputs, uint32_t i)
+{
+    uint32_t count = 2 * axis->pairs, taps = (uint32_t)outputs->taps[i];
+    uint32_t start = (uint32_t)outputs->first[i] - axis->input_first;
     /* Near the end the taps are moved left, so that the unused ones do not point past it. */
     uint32_t last_start = axis->input_count > count ? axis->input_count - count : 0;
     uint32_t moved = start > last_start ? start - last_start : 0;
-    int32_t *weights = axis->weights + (size_t)output * count;
-    memset(weights, 0, count * sizeof weights[0]);
-    axis->first[output] = start - moved;
-    if (axis->bits == RESAMPLE_BITS) {
-        exact_weights(span, taps, weights + moved);
+    int32_t *weights = axis->weights + (size_t)i * count;
+    axis->first[i] = start - moved;
+    for (uint32_t k = 0; k < count; k++)
+        weights[k] = 0;
+    if (axis->bits == RESAMPLE_FAST_BITS) {
+        fast_weights(outputs, i, taps, weights, moved, count);
         return;
     }
-    fast_weights(span, taps, weights + moved);
-    fit_weights(weights, count);
+    for (uint32_t k = 0; k < taps; k++)
+        weights[moved + k] = (int32_t)outputs->shares[(size_t)k * outputs->count + i];
 }
 
 /* Outputs first … first + count − 1, the last one first if `reversed`. */
 static struct status axis_make(struct resample_axis *axis, const struct span *span, uint32_t first,
                                uint32_t count, bool reversed, uint32_t bits)
 {
+    struct outputs outputs = {0};
+    uint32_t most = 0;
+    TRY(outputs_make(axis, span, first, count, reversed, &outputs, &most));
     axis->count = count;
     axis->bits = bits;
-    span_inputs(span, first, count, &axis->input_first, &axis->input_count);
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct taps taps = taps_make(span, first + i);
-        most = taps.count > most ? taps.count : most;
-    }
     axis->pairs = (most + 1) / 2;
+    span_inputs(span, first, count, &axis->input_first, &axis->input_count);
     TRY(memory_grow(count * (1 + 2 * (size_t)axis->pairs), sizeof axis->memory[0], &axis->memory,
                     &axis->memory_capacity));
     axis->first = axis->memory;
     axis->weights = (int32_t *)axis->memory + count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct taps taps = taps_make(span, reversed ? first + count - 1 - i : first + i);
-        axis_set_output(axis, &taps, span, i);
-    }
+    for (uint32_t k = 0; k < most; k++)
+        add_shares(&outputs, span->support_inverse, (int32_t)k);
+    for (uint32_t k = 0; k < most && bits == RESAMPLE_BITS; k++)
+        round_each(&outputs, k);
+    for (uint32_t i = 0; i < count; i++)
+        axis_set_output(axis, &outputs, i);
     return OK;
 }
 
 void resample_axes_done(struct resample_axes *axes)
 {
     memory_free(axes->across.memory);
+    memory_free(axes->across.scratch);
     memory_free(axes->down.memory);
+    memory_free(axes->down.scratch);
     memory_free(axes->across_table);
     memory_free(axes->down_table);
     *axes = (struct resample_axes){0};

@@ -29,6 +29,8 @@ struct resample_axis {
     int32_t *weights;     /* [count][2 * pairs] */
     uint32_t *memory;     /* behind the two */
     size_t memory_capacity;
+    uint8_t *scratch; /* for making them */
+    size_t scratch_bytes;
 };
 
 enum resample_pass { RESAMPLE_ACROSS = 0, RESAMPLE_DOWN };
