@@ -34,6 +34,16 @@ enum image_kind image_kind_of(const void *bytes, size_t length)
     return IMAGE_UNKNOWN;
 }
 
+/* In a JPEG's data no other FF D9 can stand. */
+bool jpeg_has_end(const void *bytes, size_t length)
+{
+    const uint8_t *tail = bytes;
+    for (size_t i = length < JPEG_TAIL_BYTES ? 0 : length - JPEG_TAIL_BYTES; i + 1 < length; i++)
+        if (tail[i] == 0xff && tail[i + 1] == 0xd9)
+            return true;
+    return false;
+}
+
 struct status image_check_size(uint32_t width, uint32_t height)
 {
     if (width == 0 || height == 0)

@@ -22,6 +22,11 @@ struct image_info {
 const char *image_kind_name(enum image_kind kind);
 /* By the first bytes alone. */
 enum image_kind image_kind_of(const void *bytes, size_t length);
+/* Whether a JPEG has its end mark among the last JPEG_TAIL_BYTES of these bytes, which may be all
+ * of the file or its end; some have stray bytes behind it. One that has not was cut short, as
+ * decoding it will show; one that has may still be damaged. */
+#define JPEG_TAIL_BYTES 256
+bool jpeg_has_end(const void *bytes, size_t length);
 /* Reads the header only. Fails with STATUS_CORRUPT and a reason. */
 struct status image_probe(const void *bytes, size_t length, struct image_info *ret_info);
 

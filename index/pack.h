@@ -13,7 +13,8 @@
 #include "image/jpeg_scan.h"
 #include "image/source.h"
 
-/* What to do about an image that cannot be probed (or decoded, if that was asked for). */
+/* What to do about an image that cannot be probed or was cut short (or cannot be decoded, if that
+ * was asked for). */
 enum pack_on_error {
     PACK_FAIL = 0,
     PACK_SKIP, /* it is left out, and named in report and provenance */

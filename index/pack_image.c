@@ -56,14 +56,16 @@ static struct status picture_decode(struct pack_scratch *scratch, const void *by
 /* --- Into `jpeg` ---------------------------------------------------------------------------------
  */
 
-/* Probes a file that is packed as it is, and decodes it where that was asked for. */
+/* Probes a file that is packed as it is, and decodes it where that was asked for, or where its end
+ * is missing. */
 static struct status file_examine(const struct pack_options *options, struct pack_scratch *scratch,
                                   const void *bytes, size_t length, struct pack_finding *finding)
 {
     struct image_info info;
     TRY(image_probe(bytes, length, &info));
     finding->is_png = info.kind == IMAGE_PNG;
-    if (options->decode)
+    bool is_cut = info.kind == IMAGE_JPEG && !jpeg_has_end(bytes, length);
+    if (options->decode || is_cut)
         TRY(picture_decode(scratch, bytes, length));
     item_set_size(&finding->item, info.width, info.height);
     return OK;

@@ -13,9 +13,6 @@
 /* A task of the pool, so that threads do not fight for single images. */
 static const uint64_t images_per_task = 32;
 
-/* Where a JPEG's end mark is looked for; some have stray bytes behind it. */
-#define TAIL_BYTES 256
-
 struct image_scratch {
     struct decoder *decoder;
     struct buffer bytes;
@@ -94,15 +91,6 @@ static struct status check_kind(struct image_check *check, const struct source_i
     return found(check, item, FOUND_NOT_AN_IMAGE, zeros == length ? "zeros only" : description);
 }
 
-/* In a JPEG's data no other FF D9 can stand. */
-static bool has_end_mark(const uint8_t *bytes, size_t length)
-{
-    for (size_t i = length < TAIL_BYTES ? 0 : length - TAIL_BYTES; i + 1 < length; i++)
-        if (bytes[i] == 0xff && bytes[i + 1] == 0xd9)
-            return true;
-    return false;
-}
-
 /* --- Decoding --- */
 
 static struct status decode(struct image_check *check, size_t index, struct image_scratch *scratch)
@@ -125,7 +113,7 @@ static struct status decode(struct image_check *check, size_t index, struct imag
         return note_oddity(check, item, &info);
     if (status.code == STATUS_NO_MEMORY)
         return status;
-    bool is_cut = is_read && info.kind == IMAGE_JPEG && !has_end_mark(bytes->data, bytes->length);
+    bool is_cut = is_read && info.kind == IMAGE_JPEG && !jpeg_has_end(bytes->data, bytes->length);
     struct status recorded =
         found(check, item, is_cut ? FOUND_TRUNCATED : FOUND_UNREADABLE, status_message(&status));
     status_clear(&status);
@@ -135,7 +123,7 @@ static struct status decode(struct image_check *check, size_t index, struct imag
 /* --- Looking --- */
 
 struct image_ends {
-    uint8_t head[SNIFF_BYTES], tail[TAIL_BYTES];
+    uint8_t head[SNIFF_BYTES], tail[JPEG_TAIL_BYTES];
     size_t head_length, tail_length;
 };
 
@@ -146,7 +134,7 @@ static struct status read_ends(const struct image_check *check, const struct sou
     CLEANUP(memory_free) char *path = NULL;
     CLEANUP(fd_close) int own_fd = -1;
     ends->head_length = item->length < SNIFF_BYTES ? (size_t)item->length : SNIFF_BYTES;
-    ends->tail_length = item->length < TAIL_BYTES ? (size_t)item->length : TAIL_BYTES;
+    ends->tail_length = item->length < JPEG_TAIL_BYTES ? (size_t)item->length : JPEG_TAIL_BYTES;
     if (shard_is_folder(shard)) {
         const char *class_name = class_table_at(check->source->classes, item->label)->wnid;
         TRY(shard_record_path(shard, class_name, item->name, &path));
@@ -174,7 +162,7 @@ static struct status look_at(struct image_check *check, size_t index, struct ima
     }
     TRY(check_kind(check, item, ends.head, ends.head_length, &info.kind));
     if (info.kind == IMAGE_JPEG &&
-        (!has_end_mark(ends.tail, ends.tail_length) || oddity_published(item->name) != ODDITY_NONE))
+        (!jpeg_has_end(ends.tail, ends.tail_length) || oddity_published(item->name) != ODDITY_NONE))
         return decode(check, index, scratch);
     return info.kind == IMAGE_UNKNOWN ? OK : note_oddity(check, item, &info);
 }

@@ -337,6 +337,14 @@ static void an_end_without_a_marker_is_refused(void **state)
     read_golden("444.jpg", &bytes);
     decode_fails(bytes.data, bytes.length - 1, STATUS_CORRUPT, "remature end");
     decode_fails(bytes.data, bytes.length - 2, STATUS_CORRUPT, "remature end");
+    assert_false(jpeg_has_end(bytes.data, bytes.length - 1));
+    assert_true(jpeg_has_end(bytes.data, bytes.length));
+    assert_ok(buffer_resize(&bytes, bytes.length + JPEG_TAIL_BYTES - 2));
+    assert_true(jpeg_has_end(bytes.data, bytes.length));
+    assert_ok(buffer_resize(&bytes, bytes.length + 1));
+    assert_false(jpeg_has_end(bytes.data, bytes.length));
+    assert_false(jpeg_has_end("\xd9", 1));
+    assert_false(jpeg_has_end("", 0));
 }
 
 static long peak_kilobytes(void)

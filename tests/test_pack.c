@@ -230,17 +230,19 @@ static void bad_images_follow_the_policy(void **state)
     options.on_error = PACK_FAIL;
     assert_false(pack_is_done(source, test_path("bad.idx"), &options));
 
-    /* What only probing finds: the cut image has a good header. */
+    /* Without decoding all: the cut image has a good header, but no end. */
     CLEANUP(pack_report_done) struct pack_report kept = {0};
     options.on_error = PACK_KEEP;
     options.decode = false;
     assert_ok(pack_run(source, test_path("kept.idx"), &options, &kept));
     assert_int_equal(kept.images, 43);
-    assert_int_equal(kept.problem_count, 2);
+    assert_int_equal(kept.problem_count, 3);
+    assert_string_equal(kept.problems[0].record, "a/cut.JPEG");
     CLEANUP(source_free) struct source *all = open_index(test_path("kept.idx"));
     for (size_t i = 0; i < all->item_count; i++) {
         assert_true(all->items[i].crc_known);
-        assert_int_equal(all->items[i].width == 0, all->items[i].length <= 2);
+        bool is_bad = all->items[i].length <= 2 || strcmp(all->items[i].name, "cut.JPEG") == 0;
+        assert_int_equal(all->items[i].width == 0, is_bad);
     }
 }
 

@@ -107,6 +107,22 @@ expect_stderr 'complete already'
 headrace_ok pack "$work/folder/train" -o "$work/kept.idx" --on-error keep --json
 expect_stdout '"record": ?"cat/bad\.jpg"'
 
+# One that was cut short is met without decoding everything.
+rm "$work/folder/train/cat/bad.jpg"
+whole=$(find "$work/folder/train/dog" -type f | sort | head -n 1)
+head -c $(($(stat -c %s "$whole") - 30)) "$whole" >"$work/folder/train/cat/cut.jpg"
+for encoding in jpeg dct; do
+    headrace pack "$work/folder/train" -o "$work/cut.idx" --encoding $encoding
+    expect_error 1 'cat/cut\.jpg: libjpeg: Premature end of JPEG file; --on-error skip'
+    headrace_ok pack "$work/folder/train" -o "$work/cut-$encoding.idx" --encoding $encoding --on-error keep
+    expect_stderr 'warning: kept cat/cut\.jpg'
+    headrace_ok ls "$work/cut-$encoding.idx" --classes cat
+    expect_stdout "^[0-9]+.0.cat/cut\.jpg.$(stat -c %s "$work/folder/train/cat/cut.jpg").-"
+    headrace_ok verify "$work/cut-$encoding.idx"
+    headrace verify "$work/cut-$encoding.idx" --decode
+    expect_error 3 '1 finding'
+done
+
 # More shards than the soft limit of open files.
 headrace_ok pack "$archive" --prefix train -o "$work/many.idx" --shard-size 65536
 run bash -c 'ulimit -Sn 32; exec "$@"' bash "$HEADRACE_BIN" verify "$work/many.idx" --quiet
