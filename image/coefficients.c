@@ -10,11 +10,6 @@ const uint8_t zigzag_to_natural[64] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 3
                                        36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45,
                                        38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
-static uint32_t divide_up(uint32_t a, uint32_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 void frame_shape(struct frame *frame)
 {
     if (frame->component_count == 1) /* they have no meaning there */
@@ -27,14 +22,16 @@ void frame_shape(struct frame *frame)
         if (component->vertical > frame->vertical_max)
             frame->vertical_max = component->vertical;
     }
-    uint32_t mcus_wide = divide_up(frame->width, 8U * frame->horizontal_max);
-    uint32_t mcus_high = divide_up(frame->height, 8U * frame->vertical_max);
+    uint32_t mcus_wide = frame_divide_up(frame->width, 8U * frame->horizontal_max);
+    uint32_t mcus_high = frame_divide_up(frame->height, 8U * frame->vertical_max);
     for (unsigned c = 0; c < frame->component_count; c++) {
         struct frame_component *component = &frame->components[c];
         component->blocks_wide = mcus_wide * component->horizontal;
         component->blocks_high = mcus_high * component->vertical;
-        component->width = divide_up(frame->width * component->horizontal, frame->horizontal_max);
-        component->height = divide_up(frame->height * component->vertical, frame->vertical_max);
+        component->width =
+            frame_divide_up(frame->width * component->horizontal, frame->horizontal_max);
+        component->height =
+            frame_divide_up(frame->height * component->vertical, frame->vertical_max);
     }
 }
 

@@ -31,6 +31,12 @@ struct frame {
     struct frame_component components[FRAME_MAX_COMPONENTS];
 };
 
+/* How many units hold `value`. */
+static inline uint32_t frame_divide_up(uint32_t value, uint32_t unit)
+{
+    return value / unit + (value % unit != 0);
+}
+
 /* Sets all that follows from size, number of components and sampling factors, as far as these are
  * valid: the largest factors, and the components' shapes. A gray image's factors become 1. */
 void frame_shape(struct frame *frame);

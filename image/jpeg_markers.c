@@ -55,11 +55,6 @@ static uint16_t reader_be16(struct reader *reader)
     return (uint16_t)(high << 8 | reader_u8(reader));
 }
 
-static uint32_t divide_up(uint32_t value, uint32_t unit)
-{
-    return (value + unit - 1) / unit;
-}
-
 /* --- Segments ------------------------------------------------------------------------------------
  */
 
@@ -354,8 +349,8 @@ struct scan_walk scan_walk_make(const struct jpeg_markers *markers)
     if (scan->component_count == 1) { /* block by block, without those beyond the image */
         const struct frame_component *component = &frame->components[scan->components[0]];
         return (struct scan_walk){
-            .mcus_wide = divide_up(component->width, 8),
-            .mcus_high = divide_up(component->height, 8),
+            .mcus_wide = frame_divide_up(component->width, 8),
+            .mcus_high = frame_divide_up(component->height, 8),
             .block_count = 1,
             .blocks = {{.component = scan->components[0],
                         .step = 1,
@@ -363,8 +358,8 @@ struct scan_walk scan_walk_make(const struct jpeg_markers *markers)
         };
     }
     struct scan_walk walk = {
-        .mcus_wide = divide_up(frame->width, 8U * frame->horizontal_max),
-        .mcus_high = divide_up(frame->height, 8U * frame->vertical_max),
+        .mcus_wide = frame_divide_up(frame->width, 8U * frame->horizontal_max),
+        .mcus_high = frame_divide_up(frame->height, 8U * frame->vertical_max),
     };
     for (unsigned slot = 0; slot < scan->component_count; slot++) {
         const struct frame_component *component = &frame->components[scan->components[slot]];
