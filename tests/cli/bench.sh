@@ -5,8 +5,9 @@ source tests/cli/lib.sh
 need_data cifar10.tar
 headrace_ok pack "$HEADRACE_DATA/cifar10.tar" --prefix val -o "$work/set.idx"
 
-for order in shuffle window sequential; do
-    headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --order $order --window 100
+for order in shuffle "window --window 100" sequential; do
+    # shellcheck disable=SC2086 # options of their own
+    headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --order $order
     expect_stdout '^pass 0: 1536 images in .* images/s, .*; loader: read [0-9]+ %, decode [0-9]+ %, waited for batches [0-9.e-]+ s of [0-9.]+ s$'
 done
 headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --mode eval --memory 16M --json
