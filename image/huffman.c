@@ -34,7 +34,7 @@ uint32_t huffman_find_long(const struct huffman_decoder *decoder, unsigned bits)
     for (unsigned length = 1; length <= 16; length++) {
         if (bits < decoder->limits[length]) {
             int32_t place = (int32_t)(bits >> (16 - length)) + decoder->offsets[length];
-            return huffman_entry(decoder, decoder->symbols[place], length);
+            return huffman_entry(decoder, decoder->spec.symbols[place], length);
         }
     }
     return (uint32_t)HUFFMAN_INVALID << 24;
@@ -46,12 +46,55 @@ static void lookup_fill(uint32_t *lookup, size_t first, size_t end, uint32_t ent
         lookup[i] = entry;
 }
 
+/* The value in the bits behind a code, given the next HUFFMAN_LOOKUP_BITS bits. */
+static int32_t lookup_value(uint32_t entry, uint32_t bits)
+{
+    unsigned size = 63 - huffman_value_shift(entry);
+    int32_t value =
+        (int32_t)(bits >> (HUFFMAN_LOOKUP_BITS - huffman_total_bits(entry)) & ((1U << size) - 1));
+    return size > 0 && value >> (size - 1) == 0 ? value - (1 << size) + 1 : value;
+}
+
+/* Whether an entry is a symbol that `count` bits hold, with its value. */
+static bool entry_is_within(uint32_t entry, unsigned count)
+{
+    return huffman_advance(entry) <= HUFFMAN_END && huffman_total_bits(entry) <= count;
+}
+
+static uint64_t pair_make(const uint32_t *lookup, uint32_t bits)
+{
+    const uint32_t all = (1U << HUFFMAN_LOOKUP_BITS) - 1;
+    uint32_t entry = lookup[bits];
+    unsigned used = huffman_total_bits(entry), first = huffman_advance(entry);
+    if (!entry_is_within(entry, HUFFMAN_LOOKUP_BITS))
+        return (uint64_t)HUFFMAN_LONG << 24;
+    if (first == HUFFMAN_END)
+        return (uint64_t)HUFFMAN_END << 24 | used;
+    uint64_t value = (uint16_t)lookup_value(entry, bits);
+    uint64_t second_value = value;
+    unsigned second = first, advance = first;
+    bits = bits << used & all;
+    entry = lookup[bits];
+    if (entry_is_within(entry, HUFFMAN_LOOKUP_BITS - used)) {
+        used += huffman_total_bits(entry);
+        advance += huffman_advance(entry);
+        if (huffman_advance(entry) != HUFFMAN_END) {
+            second = advance;
+            second_value = (uint16_t)lookup_value(entry, bits);
+        }
+    }
+    return second_value << 48 | value << 32 | (uint64_t)advance << 24 | second << 16 | first << 8 |
+           used;
+}
+
 struct status huffman_decoder_make(const struct huffman_spec *spec, bool is_dc,
                                    struct huffman_decoder *decoder)
 {
+    if (decoder->is_dc == is_dc && memcmp(&decoder->spec, spec, sizeof *spec) == 0)
+        return OK;
     TRY(spec_check(spec, is_dc));
     decoder->is_dc = is_dc;
-    memcpy(decoder->symbols, spec->symbols, sizeof decoder->symbols);
+    decoder->spec = *spec;
     uint32_t code = 0, place = 0; /* the code in the upper of 16 bits */
     for (unsigned length = 1; length <= 16; length++) {
         uint32_t step = 1U << (16 - length);
@@ -67,6 +110,8 @@ struct status huffman_decoder_make(const struct huffman_spec *spec, bool is_dc,
             lookup_fill(decoder->lookup, code >> (16 - HUFFMAN_LOOKUP_BITS),
                         ARRAY_LENGTH(decoder->lookup), (uint32_t)HUFFMAN_LONG << 24);
     }
+    for (uint32_t bits = 0; !is_dc && bits < ARRAY_LENGTH(decoder->pairs); bits++)
+        decoder->pairs[bits] = pair_make(decoder->lookup, bits);
     return OK;
 }
 

@@ -44,14 +44,41 @@ static inline unsigned huffman_advance(uint32_t entry)
     return entry >> 24;
 }
 
+/* An entry of the table that AC coefficients are first looked up in: up to two symbols at once, the
+ * last of which may be the end of the block:
+ *     bits  0 …  7  length of all of it
+ *     bits  8 … 15  places from where the block has got to, to the first value; 0: none
+ *     bits 16 … 23  places to the second value; where there is none, the first one's again
+ *     bits 24 … 31  places to go forward: to the last value, and HUFFMAN_END more where the block
+ *                   ends, or HUFFMAN_LONG where not even one symbol is complete
+ *     bits 32 … 63  the two values, 16 bits each */
+static inline unsigned huffman_pair_bits(uint64_t pair)
+{
+    return pair & 63;
+}
+static inline unsigned huffman_pair_first(uint64_t pair)
+{
+    return pair >> 8 & 255;
+}
+static inline unsigned huffman_pair_second(uint64_t pair)
+{
+    return pair >> 16 & 255;
+}
+static inline unsigned huffman_pair_advance(uint64_t pair)
+{
+    return pair >> 24 & 255;
+}
+
+/* Zero it to start. */
 struct huffman_decoder {
     uint32_t lookup[1 << HUFFMAN_LOOKUP_BITS];
+    uint64_t pairs[1 << HUFFMAN_LOOKUP_BITS]; /* AC only */
     /* For long codes: all codes of `length` bits are below limits[length], both in the upper bits
-     * of 16; symbols[(code >> (16 − length)) + offsets[length]]. */
+     * of 16; spec.symbols[(code >> (16 − length)) + offsets[length]]. */
     uint32_t limits[17];
     int32_t offsets[17];
-    uint8_t symbols[256];
     bool is_dc;
+    struct huffman_spec spec; /* that it was made of */
 };
 
 /* The entry of a symbol with a code of some length. */
@@ -65,8 +92,9 @@ struct huffman_encoder {
     uint64_t entries[256];
 };
 
-/* Fail with STATUS_CORRUPT where more codes are asked for than there are, or a table of DC values
- * that is to be read has a symbol above 15. */
+/* A decoder that was made of the same table before stays as it is: most images of a set share
+ * theirs. Fail with STATUS_CORRUPT where more codes are asked for than there are, or a table of DC
+ * values that is to be read has a symbol above 15. */
 struct status huffman_decoder_make(const struct huffman_spec *spec, bool is_dc,
                                    struct huffman_decoder *decoder);
 struct status huffman_encoder_make(const struct huffman_spec *spec,

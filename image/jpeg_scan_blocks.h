@@ -48,8 +48,9 @@ static __attribute__((noinline)) uint32_t entry_find_long(const struct huffman_d
     return huffman_find_long(decoder, (unsigned)(window >> 48));
 }
 
-static inline __attribute__((always_inline)) bool ac_take(struct scan_bits *bits, uint32_t entry,
-                                                          int16_t *block, unsigned *k)
+/* Places one coefficient that is not 0 and moves *k to it; false at the block's end, which is well
+ * where *k is HUFFMAN_END. */
+static inline bool ac_take(struct scan_bits *bits, uint32_t entry, int16_t *block, unsigned *k)
 {
     unsigned place = *k + huffman_advance(entry);
     if (place > 63) {
@@ -66,20 +67,44 @@ static inline __attribute__((always_inline)) bool ac_take(struct scan_bits *bits
     return false;
 }
 
-/* Reads the next coefficient that is not 0 and moves *k to it; false at the block's end, which is
- * well where *k is HUFFMAN_END. At most 26 bits go for a code of the table and its value, so that
- * two fit between refills; a long one, which may want 31, refills by itself. */
+/* The same for any code, with the window filled before and after: a code and its value may want 31
+ * bits. */
+static inline bool ac_read_one(struct scan_bits *bits, const struct huffman_decoder *decoder,
+                               int16_t *block, unsigned *k)
+{
+    bits_refill(bits);
+    uint32_t entry = decoder->lookup[bits->window >> (64 - HUFFMAN_LOOKUP_BITS)];
+    if (huffman_advance(entry) == HUFFMAN_LONG)
+        entry = entry_find_long(decoder, bits->window);
+    bool goes_on = ac_take(bits, entry, block, k);
+    bits_refill(bits);
+    return goes_on;
+}
+
+/* Places the one or two coefficients that the pair table has for the next bits. */
 static inline __attribute__((always_inline)) bool ac_read(struct scan_bits *bits,
                                                           const struct huffman_decoder *decoder,
                                                           int16_t *block, unsigned *k)
 {
-    uint32_t entry = decoder->lookup[bits->window >> (64 - HUFFMAN_LOOKUP_BITS)];
-    if (__builtin_expect(huffman_advance(entry) != HUFFMAN_LONG, 1))
-        return ac_take(bits, entry, block, k);
-    bits_refill(bits);
-    bool goes_on = ac_take(bits, entry_find_long(decoder, bits->window), block, k);
-    bits_refill(bits);
-    return goes_on;
+    uint64_t pair = decoder->pairs[bits->window >> (64 - HUFFMAN_LOOKUP_BITS)];
+    unsigned next = *k + huffman_pair_advance(pair);
+    unsigned first = *k + huffman_pair_first(pair);
+    if (__builtin_expect(next < 63, 1)) {
+        block[first] = (int16_t)(pair >> 32);
+        block[*k + huffman_pair_second(pair)] = (int16_t)(pair >> 48);
+        bits_drop(bits, huffman_pair_bits(pair));
+        *k = next;
+        return true;
+    }
+    /* After a value in place 63 comes no end of block. */
+    if (huffman_pair_advance(pair) < HUFFMAN_END || huffman_pair_advance(pair) >= HUFFMAN_LONG ||
+        first > 62)
+        return ac_read_one(bits, decoder, block, k);
+    if (huffman_pair_first(pair) > 0)
+        block[first] = (int16_t)(pair >> 32);
+    bits_drop(bits, huffman_pair_bits(pair));
+    *k = HUFFMAN_END;
+    return false;
 }
 
 static inline __attribute__((always_inline)) bool block_read(struct scan_bits *bits,
@@ -97,10 +122,14 @@ static inline __attribute__((always_inline)) bool block_read(struct scan_bits *b
     memset(block, 0, 64 * sizeof *block);
     block[0] = (int16_t)*dc;
 
+    /* A look into the table takes at most HUFFMAN_LOOKUP_BITS bits, so that several fit between
+     * refills. */
+    const struct huffman_decoder *ac = at->ac;
     unsigned k = 0;
     do
         bits_refill(bits);
-    while (ac_read(bits, at->ac, block, &k) && ac_read(bits, at->ac, block, &k));
+    while (ac_read(bits, ac, block, &k) && ac_read(bits, ac, block, &k) &&
+           ac_read(bits, ac, block, &k) && ac_read(bits, ac, block, &k));
     return k == HUFFMAN_END && block[0] == *dc;
 }
 
