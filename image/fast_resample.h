@@ -4,8 +4,10 @@
 /* The short way from a JPEG's DCT blocks to a network's input: each component is resized from its
  * own resolution straight to the output's (antialiased bilinear, weights of seven bits), then
  * colours are converted. Chroma is not upsampled to the image's size first, and far fewer pixels
- * are converted. Close to the exact pixels, not equal: over a thousand ImageNet crops their PSNR is
- * 51 dB in the mean. */
+ * are converted. Close to the exact pixels, not equal: over the 1000 images that the tests use, the
+ * PSNR of training crops is 52.0 dB in the mean and 41.6 dB at least (evaluation: 51.7 and 41.9).
+ * Blocks are always transformed whole, also for crops much larger than the output: most of the time
+ * goes into unpacking them, and coarser transforms would save little of the rest. */
 
 #include "image/coefficients.h"
 #include "image/crop.h"

@@ -156,6 +156,23 @@ static void only_needed_blocks_are_read(void **state)
     }
 }
 
+static void the_widest_image(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(picture_done) struct picture whole = {0};
+    CLEANUP(coefficients_done) struct coefficients coefficients = {0};
+    static const struct rectangle regions[] = {{0, 0, 65500, 1},
+                                               {0, 0, 1, 1},
+                                               {65499, 0, 1, 1},
+                                               {31111, 0, 999, 1}};
+    assert_ok(jpeg_make(&kinds[1], 1, 65500, 1, &bytes));
+    assert_ok(decoder_decode(decoder, bytes.data, bytes.length, NULL, &whole, NULL));
+    assert_ok(jpeg_blocks_read(bytes.data, bytes.length, &coefficients));
+    for (size_t i = 0; i < ARRAY_LENGTH(regions); i++)
+        check_region(&coefficients, &whole, &regions[i], "65,500 x 1");
+}
+
 static void wrong_frames_and_regions_fail(void **state)
 {
     (void)state;
@@ -225,9 +242,8 @@ static void crops_of_real_images(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pixels_are_libjpegs),
-        cmocka_unit_test(only_needed_blocks_are_read),
-        cmocka_unit_test(wrong_frames_and_regions_fail),
+        cmocka_unit_test(pixels_are_libjpegs),  cmocka_unit_test(only_needed_blocks_are_read),
+        cmocka_unit_test(the_widest_image),     cmocka_unit_test(wrong_frames_and_regions_fail),
         cmocka_unit_test(crops_of_real_images),
     };
     return cmocka_run_group_tests(tests, open_decoders, close_decoders);
