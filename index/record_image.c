@@ -3,6 +3,8 @@
 #include "base/memory.h"
 #include "image/block_decode.h"
 #include "image/block_sample.h"
+#include "image/idct.h"
+#include "image/jpeg_scan.h"
 #include "image/resample.h"
 #include "index/dct_record.h"
 
@@ -15,6 +17,9 @@ struct scratch {
     struct resampler *resampler;
     struct block_decoder *block_decoder;
     struct block_sampler *block_sampler;
+    struct jpeg_scanner *scanner; /* of a JPEG file, like the next two */
+    struct coefficients coefficients;
+    struct buffer kept;
     struct picture decoded, resized;
 };
 
@@ -46,6 +51,9 @@ void record_image_shrink(struct record_image *image)
     resampler_close(scratch->resampler);
     block_decoder_close(scratch->block_decoder);
     block_sampler_close(scratch->block_sampler);
+    jpeg_scanner_close(scratch->scanner);
+    coefficients_done(&scratch->coefficients);
+    buffer_done(&scratch->kept);
     buffer_done(&scratch->bytes);
     picture_done(&scratch->decoded);
     picture_done(&scratch->resized);
@@ -109,24 +117,46 @@ struct status record_image_decode(struct record_image *image, const struct recta
                           picture, NULL);
 }
 
-static struct status blocks_sample(struct record_image *image, const struct crop *crop,
+static struct status blocks_sample(struct record_image *image, const struct frame *frame,
+                                   struct block_reader reader, const struct crop *crop,
                                    const struct tensor_format *format, void *out)
 {
     struct scratch *scratch = &image->scratch;
-    struct block_reader reader = dct_record_reader(&image->dct);
     if (!scratch->block_sampler)
         TRY(block_sampler_open(&scratch->block_sampler));
-    return block_sampler_run(scratch->block_sampler, &image->dct.frame, &reader, crop,
-                             image->pixels, format, out);
+    return block_sampler_run(scratch->block_sampler, frame, &reader, crop, image->pixels, format,
+                             out);
 }
 
-struct status record_image_tensor(struct record_image *image, const struct crop *crop,
-                                  const struct tensor_format *format, void *out)
+/* Takes a JPEG file apart as packing it into a `dct` record would: that is faster than libjpeg, and
+ * gives the same pixels. *ret_taken is false for what would be kept as a file. */
+static struct status coefficients_take(struct record_image *image, bool *ret_taken)
+{
+    struct scratch *scratch = &image->scratch;
+    const struct buffer *bytes = &scratch->bytes;
+    enum jpeg_refusal refusal = JPEG_TAKEN;
+    *ret_taken = false;
+    if (image_kind_of(bytes->data, bytes->length) != IMAGE_JPEG)
+        return OK;
+    if (!scratch->scanner)
+        TRY(jpeg_scanner_open(&scratch->scanner));
+    struct status status = jpeg_scan_read(scratch->scanner, bytes->data, bytes->length,
+                                          &scratch->coefficients, &scratch->kept, &refusal);
+    if (refusal != JPEG_TAKEN) {
+        status_ignore(status);
+        return OK;
+    }
+    TRY(status);
+    *ret_taken = block_decode_supports(&scratch->coefficients.frame) &&
+                 coefficients_fit_idct(&scratch->coefficients);
+    return OK;
+}
+
+static struct status file_sample(struct record_image *image, const struct crop *crop,
+                                 const struct tensor_format *format, void *out)
 {
     struct scratch *scratch = &image->scratch;
     struct rectangle region = resample_region(crop);
-    if (image->is_dct)
-        return blocks_sample(image, crop, format, out);
     if (!scratch->resampler)
         TRY(resampler_open(&scratch->resampler));
     TRY(record_image_decode(image, &region, &scratch->decoded));
@@ -134,6 +164,21 @@ struct status record_image_tensor(struct record_image *image, const struct crop 
                       &scratch->resized));
     tensor_write(format, &scratch->resized, crop->flip, out);
     return OK;
+}
+
+struct status record_image_tensor(struct record_image *image, const struct crop *crop,
+                                  const struct tensor_format *format, void *out)
+{
+    const struct coefficients *coefficients = &image->scratch.coefficients;
+    bool taken;
+    if (image->is_dct)
+        return blocks_sample(image, &image->dct.frame, dct_record_reader(&image->dct), crop, format,
+                             out);
+    TRY(coefficients_take(image, &taken));
+    if (taken)
+        return blocks_sample(image, &coefficients->frame, coefficients_reader(coefficients), crop,
+                             format, out);
+    return file_sample(image, crop, format, out);
 }
 
 uint64_t record_image_scratch_bytes(const struct record *record, uint32_t width, uint32_t height)

@@ -16,8 +16,9 @@
 /* Scratch of one thread, and the record that was read last. */
 struct record_image;
 
-/* `index` is borrowed. `pixels` is what record_image_tensor makes; a record that is no `dct` has no
- * planes at hand, and PIXELS_FAST makes PIXELS_PILLOW of it. */
+/* `index` is borrowed. `pixels` is what record_image_tensor makes, whatever the encoding; but
+ * what cannot be a `dct` record (PNG, progressive JPEG) has no planes at hand, and PIXELS_FAST
+ * makes PIXELS_PILLOW of it. */
 struct status record_image_open(struct index *index, enum pixels pixels,
                                 struct record_image **ret_image);
 void record_image_close(struct record_image *image);

@@ -1,7 +1,5 @@
 #include "index/record_original.h"
 
-#include <inttypes.h>
-
 #include "index/dct_record.h"
 
 void restorer_done(struct restorer *restorer)
@@ -44,15 +42,11 @@ struct status record_original(struct restorer *restorer, struct index *index, ui
                               struct buffer *original)
 {
     struct record record;
-    const char *name = "name unknown";
     TRY(index_record(index, i, &record));
     if (record.encoding == ENCODING_JPEG)
         return index_read(index, i, original);
     TRY(index_read(index, i, &restorer->stored));
-    struct status status = record_restore(restorer, record.encoding, restorer->stored.data,
-                                          restorer->stored.length, original);
-    if (status.code == STATUS_DONE)
-        return status;
-    status_ignore(index_name(index, i, &name));
-    return status_context(status, "record %" PRIu64 " (%s)", i, name);
+    return index_blame(index, i,
+                       record_restore(restorer, record.encoding, restorer->stored.data,
+                                      restorer->stored.length, original));
 }
