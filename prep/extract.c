@@ -251,7 +251,7 @@ static struct status extract_flat(struct extract_job *job)
     CLEANUP(folder_list_done) struct folder_list present = {0};
     TRY(folder_list_read(job->options->dest, &present));
     if (present.count == 0)
-        TRY(extract_check_space(job->options, job->stage));
+        TRY(extract_check_space(job));
     flat.unit_count = job->is_flat ? 1 : class_table_count(devkit_classes(devkit));
     TRY(memory_alloc(flat.unit_count, sizeof *flat.units, &flat.units));
     TRY(memory_alloc(job->is_flat ? 1 : devkit_val_count(devkit) + 1, sizeof *flat.is_seen,

@@ -20,6 +20,7 @@ struct count_job {
     const struct extract_options *options;
     const struct stage *stage;
     bool is_fresh;
+    const struct kaggle_zip *zip; /* opened already, or NULL */
     const struct archive_file *file;
     const struct train_inner *inner;
     pthread_mutex_t mutex;
@@ -119,8 +120,10 @@ static struct status count_flat(struct count_job *job)
 
 static struct status count_zip(struct count_job *job)
 {
-    CLEANUP(kaggle_zip_close) struct kaggle_zip *zip = NULL;
-    TRY(kaggle_zip_open(job->options->archive, &zip));
+    CLEANUP(kaggle_zip_close) struct kaggle_zip *own = NULL;
+    if (!job->zip)
+        TRY(kaggle_zip_open(job->options->archive, &own));
+    const struct kaggle_zip *zip = job->zip ? job->zip : own;
     const struct kaggle_images *images =
         job->options->part == IMAGE_SET_VAL ? &zip->val : &zip->train;
     uint32_t class_now = 0;
@@ -157,26 +160,30 @@ static struct status count_tar(struct count_job *job)
     return layout == LAYOUT_TRAIN ? count_train(job) : count_flat(job);
 }
 
-struct status extract_count(const struct extract_options *options, const struct stage *stage,
-                            bool is_fresh, struct stage_need *need)
+static struct status count(struct count_job *job, struct stage_need *need)
 {
-    struct count_job job = {.options = options,
-                            .stage = stage,
-                            .is_fresh = is_fresh,
-                            .mutex = PTHREAD_MUTEX_INITIALIZER};
-    struct status status = zip_recognise(options->archive) ? count_zip(&job) : count_tar(&job);
-    pthread_mutex_destroy(&job.mutex);
-    need->bytes += job.need.bytes;
-    need->files += job.need.files;
+    pthread_mutex_init(&job->mutex, NULL);
+    struct status status = zip_recognise(job->options->archive) ? count_zip(job) : count_tar(job);
+    pthread_mutex_destroy(&job->mutex);
+    need->bytes += job->need.bytes;
+    need->files += job->need.files;
     return status;
 }
 
-struct status extract_check_space(const struct extract_options *options, const struct stage *stage)
+struct status extract_count(const struct extract_options *options, const struct stage *stage,
+                            struct stage_need *need)
 {
+    struct count_job counting = {.options = options, .stage = stage, .is_fresh = true};
+    return count(&counting, need);
+}
+
+struct status extract_check_space(const struct extract_job *job)
+{
+    struct count_job counting = {.options = job->options, .stage = job->stage, .zip = job->zip};
     struct stage_need need = {0};
     struct stat info;
-    if (stat(options->archive, &info) || extract_is_roomy(stage, (uint64_t)info.st_size))
+    if (stat(job->options->archive, &info) || extract_is_roomy(job->stage, (uint64_t)info.st_size))
         return OK;
-    TRY(extract_count(options, stage, false, &need));
-    return stage_check_space(stage, &need);
+    TRY(count(&counting, &need));
+    return stage_check_space(job->stage, &need);
 }

@@ -4,18 +4,17 @@
 /* What an extraction will take up, from the archive's own headers; private to extract*.c and
  * prep.c. */
 
-#include "base/stage.h"
-#include "prep/extract.h"
+#include "prep/extract_job.h"
 
 /* Whether there is so much room for an archive of this size that nothing needs to be counted. */
 bool extract_is_roomy(const struct stage *stage, uint64_t archive_bytes);
-/* Adds every image and class folder of the archive to *need; classes that `stage` has already are
- * left out, unless `is_fresh`: it is then for another destination on the same file system, which
- * has nothing yet. Reads all headers, the inner archives' in parallel; of a compressed archive,
- * which has to be read whole for that, the size alone. */
+/* Adds every image and class folder of an archive to *need, for a destination on the stage's file
+ * system that has nothing yet. Reads all headers, the inner archives' in parallel; of a compressed
+ * archive, which has to be read whole for that, the size alone. */
 struct status extract_count(const struct extract_options *options, const struct stage *stage,
-                            bool is_fresh, struct stage_need *need);
-/* Fails with STATUS_NO_SPACE where the options' archive does not fit. */
-struct status extract_check_space(const struct extract_options *options, const struct stage *stage);
+                            struct stage_need *need);
+/* Fails with STATUS_NO_SPACE where the job's archive does not fit; classes that are there already
+ * take nothing. */
+struct status extract_check_space(const struct extract_job *job);
 
 #endif

@@ -112,7 +112,7 @@ static struct status extract_parallel(struct extract_job *job)
     job->classes = inner.count;
     atomic_fetch_add(&job->ignored, outer.count - inner.count);
     struct train_job train = {job, &inner};
-    TRY(extract_check_space(job->options, job->stage));
+    TRY(extract_check_space(job));
     progress_set_total(job->progress, 0, inner_bytes(&inner));
     TRY(pool_open(job->options->threads, &pool));
     return pool_run(pool, inner.count, extract_item, &train);

@@ -162,7 +162,7 @@ struct status extract_zip(struct extract_job *job)
     TRY(choose_images(&zip));
     TRY(find_classes(&zip));
     TRY(check_classes(&zip));
-    TRY(extract_check_space(job->options, job->stage));
+    TRY(extract_check_space(job));
     progress_set_total(job->progress, zip.images->count, stored_bytes(zip.images));
     job->classes = zip.class_count;
     job->ignored = job->layout == LAYOUT_TRAIN ? job->zip->other_count : 0;

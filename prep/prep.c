@@ -368,7 +368,7 @@ static struct status check_space(const struct prep_options *options, const struc
                                                         .devkit = devkit,
                                                         .threads = options->threads,
                                                         .part = both[i].set},
-                              stage, true, &need));
+                              stage, &need));
     return stage_check_space(stage, &need);
 }
 
