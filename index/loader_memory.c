@@ -5,7 +5,7 @@
 
 static const unsigned usual_slots = 3, least_slots = 2;
 static const uint64_t least_thread_bytes = 1 << 20, most_thread_bytes = 64 << 20;
-static const uint64_t usual_thread_bytes = 8 << 20;
+static const uint64_t usual_thread_bytes = 16 << 20;
 static const uint64_t usual_large_bytes = 256 << 20;
 
 static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)

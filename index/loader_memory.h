@@ -16,7 +16,7 @@ struct loader_memory {
     uint64_t large_bytes;       /* beside that, for all threads */
 };
 
-/* `threads` is the number that runs. options->memory_bytes 0: three batches, 8 to 64 MiB a thread,
+/* `threads` is the number that runs. options->memory_bytes 0: three batches, 16 to 64 MiB a thread,
  * 256 MiB for large images. Else no more than that, whatever the caller holds and however large the
  * images are whose sizes the index knows. Fails with STATUS_USAGE, telling the least that is
  * needed.
