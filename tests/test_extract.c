@@ -7,7 +7,7 @@
 #include "base/stage.h"
 #include "base/stop.h"
 #include "image/class_table.h"
-#include "prep/extract.h"
+#include "prep/extract_space.h"
 #include "tests/support/devkit.h"
 #include "tests/support/imagenet.h"
 #include "tests/support/shell.h"
@@ -517,6 +517,35 @@ static void test_space_check(void **state)
     assert_fails(stage_check_space(stage, &need), STATUS_NO_SPACE, "needs 1.2 EB");
 }
 
+/* Blocks, files and folders, from the headers alone. */
+static void test_count(void **state)
+{
+    (void)state;
+    static const int numbers[] = {6, 1, 2, 4};
+    CLEANUP(stage_close) struct stage *stage = NULL;
+    CLEANUP(devkit_free) struct devkit *devkit = NULL;
+    struct stage_need one = {0}, need = {0};
+    struct extract_options options = {.threads = 2};
+    assert_ok(stage_open(test_path("counted"), &stage));
+    stage_need_add(&one, stage, 1);
+
+    options.archive = test_train_tar(test_path("train.tar"), classes, CLASS_COUNT);
+    assert_ok(extract_count(&options, stage, &need));
+    assert_int_equal(need.files, IMAGE_COUNT + CLASS_COUNT);
+    assert_int_equal(need.bytes, need.files * one.bytes);
+
+    options.archive = test_val_tar(test_path("val.tar"), numbers, ARRAY_LENGTH(numbers));
+    assert_ok(extract_count(&options, stage, &need));
+    assert_int_equal(need.files, IMAGE_COUNT + CLASS_COUNT + 4);
+    test_devkit_write(test_path("kit"), synsets, 3, "1\n2\n3\n1\n2\n3\n");
+    assert_ok(devkit_open(test_path("kit"), &devkit));
+    options.devkit = devkit;
+    need = (struct stage_need){0};
+    assert_ok(extract_count(&options, stage, &need));
+    assert_int_equal(need.files, 4 + 3);
+    assert_int_equal(need.bytes, need.files * one.bytes);
+}
+
 static void test_real_archives(void **state)
 {
     (void)state;
@@ -573,6 +602,8 @@ int main(void)
         cmocka_unit_test(test_lock),
         cmocka_unit_test(test_stop),
         cmocka_unit_test(test_space_check),
+        cmocka_unit_test(test_count),
+
         cmocka_unit_test(test_real_archives),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@ source tests/cli/lib.sh
 # Thousands of files: in memory, where there is such a place.
 fast=$(mktemp -d /dev/shm/headrace-cli.XXXXXX 2>/dev/null) || fast=$work
 [ "$fast" = "$work" ] || trap 'rm -rf "$fast"; chmod -R u+rwX "$work"; rm -rf "$work"' EXIT
-run scripts/make_train_tar.py "$fast/train.tar" --classes 2 --class-images 8000
+run scripts/make_train_tar.py "$fast/train.tar" --classes 2 --class-images 15000
 expect_status 0
 
 # Starts headrace in the background and waits until it has begun to write below FOLDER.
@@ -42,7 +42,7 @@ kill -CONT $pid
 finish
 expect_status 0
 headrace_ok extract "$fast/train.tar" "$fast/out"
-expect_stdout '16000 images in 2 classes, .* all were there already'
+expect_stdout '30000 images in 2 classes, .* all were there already'
 
 # SIGTERM, as schedulers send it, is a clean stop too.
 rm -r "$fast/out"
