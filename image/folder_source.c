@@ -14,12 +14,6 @@ struct listing {
     struct source **parts; /* the images of each class folder */
 };
 
-static bool is_class_folder(const struct folder_entry *entry)
-{
-    return entry->is_folder && entry->name[0] != '.' && strcmp(entry->name, "__MACOSX") != 0 &&
-           strcmp(entry->name, "lost+found") != 0;
-}
-
 static struct status no_folders(const char *root, const struct folder_list *entries)
 {
     size_t images = 0;
@@ -135,7 +129,7 @@ static struct status folder_source_list(const char *root, const struct class_tab
     TRY(memory_alloc(entries.count, sizeof *listing.folders, &listing.folders));
     TRY(memory_alloc(entries.count, sizeof *listing.parts, &listing.parts));
     for (size_t i = 0; i < entries.count; i++) {
-        if (is_class_folder(&entries.entries[i]))
+        if (entries.entries[i].is_folder && source_is_class_name(entries.entries[i].name))
             listing.folders[listing.folder_count++] = entries.entries[i].name;
         else
             source->ignored++;

@@ -218,3 +218,8 @@ bool source_is_image_name(const char *name)
     return strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".jpg") == 0 ||
            strcasecmp(dot, ".png") == 0;
 }
+
+bool source_is_class_name(const char *name)
+{
+    return name[0] != '.' && strcmp(name, "__MACOSX") != 0 && strcmp(name, "lost+found") != 0;
+}

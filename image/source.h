@@ -104,5 +104,8 @@ CLEANUP_POINTER(source_reader_close, struct source_reader)
 
 /* Whether a file name is an image's (.jpeg .jpg .png in any case) and no hidden file. */
 bool source_is_image_name(const char *name);
+/* Whether a folder of this name may be a class's: not hidden, and not what file systems and archive
+ * programs leave (lost+found, __MACOSX). */
+bool source_is_class_name(const char *name);
 
 #endif

@@ -287,8 +287,14 @@ static struct status check_layout(const struct extract_job *job)
     switch (job->layout) {
     case LAYOUT_TRAIN:
     case LAYOUT_VAL:
-    case LAYOUT_TEST:
         return OK;
+    case LAYOUT_TEST:
+        if (!job->options->devkit)
+            return OK;
+        FAIL(STATUS_USAGE,
+             "--devkit tells the classes of validation images; %s has test images, whose classes "
+             "are not published",
+             path);
     case LAYOUT_DEVKIT:
         FAIL(STATUS_USAGE, "%s is a devkit; it needs no unpacking: give it with --devkit", path);
     case LAYOUT_TRAIN_FLAT:

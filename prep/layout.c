@@ -141,7 +141,7 @@ static size_t count_folders(const struct folder_list *list, const char **ret_fir
     size_t count = 0;
     *ret_first = NULL;
     for (size_t i = 0; i < list->count; i++) {
-        if (!list->entries[i].is_folder || list->entries[i].name[0] == '.')
+        if (!list->entries[i].is_folder || !source_is_class_name(list->entries[i].name))
             continue;
         if (!*ret_first)
             *ret_first = list->entries[i].name;

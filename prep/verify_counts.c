@@ -120,9 +120,12 @@ static struct status check_number(struct counting *counting, const struct source
     if (name->number > counting->max_number)
         return OK;
     bool *is_seen = &counting->is_seen[name->number];
-    if (*is_seen)
-        return verify_found(counting->set, FOUND_IMAGE_TWICE, item->name,
+    if (*is_seen) {
+        CLEANUP(memory_free) char *path = NULL;
+        TRY(verify_item_path(counting->set, counting->source, item, &path));
+        return verify_found(counting->set, FOUND_IMAGE_TWICE, path,
                             "another image has the same number");
+    }
     *is_seen = true;
     return OK;
 }

@@ -8,8 +8,8 @@
 /* What desktops, notebooks and file systems leave in any folder. */
 static bool is_litter(const char *name)
 {
-    return *name == '.' || strcmp(name, "__MACOSX") == 0 || strcmp(name, "lost+found") == 0 ||
-           strcmp(name, "Thumbs.db") == 0 || strcmp(name, "desktop.ini") == 0;
+    return !source_is_class_name(name) || strcmp(name, "Thumbs.db") == 0 ||
+           strcmp(name, "desktop.ini") == 0;
 }
 
 static bool is_unfinished(const char *name)

@@ -395,7 +395,7 @@ static void test_val(void **state)
     assert_int_equal(report->sets[0].set, IMAGE_SET_VAL);
     assert_found(3, FOUND_MISPLACED, "n03000000/ILSVRC2012_val_00000002.JPEG",
                  "belongs to n01000000");
-    assert_found(3, FOUND_IMAGE_TWICE, "ILSVRC2012_val_00000002.JPEG", "same number");
+    assert_found(3, FOUND_IMAGE_TWICE, "n03000000/ILSVRC2012_val_00000002.JPEG", "same number");
     assert_found(3, FOUND_MISPLACED, "n02000000/ILSVRC2012_val_00000009.JPEG", "beyond");
 }
 

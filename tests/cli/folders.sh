@@ -34,6 +34,33 @@ headrace_ok verify "$work/litter"
 expect_stdout '4 training images in 2 classes'
 expect_stdout 'nothing is wrong'
 
+# The same for a user who may not look into lost+found; flat images beside it are flat.
+chmod -R a+rX "$work/litter"
+chmod 700 "$work/litter/train/lost+found"
+for command in verify 'pack --dry-run -o x.idx'; do
+    # shellcheck disable=SC2086 # words are wanted
+    headrace_unprivileged $command "$work/litter/train"
+    expect_status 0
+done
+mkdir "$work/mounted"
+mkdir -m 700 "$work/mounted/lost+found"
+cp "${images[@]}" "$work/mounted"
+headrace_unprivileged verify "$work/mounted"
+expect_error 2 'mounted has flat validation images'
+headrace_ok verify "$work/mounted" --subset --devkit "$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz"
+expect_stdout '12 validation images, '
+headrace_ok organize "$work/mounted" --devkit "$HEADRACE_DATA/ILSVRC2012_devkit_t12.tar.gz"
+headrace_ok verify "$work/mounted" --subset
+
+# Links to folders and to images are as good as these.
+make_tree "$work/real" a b
+mkdir -p "$work/links/b"
+ln -s "$work/real/train/a" "$work/links/a"
+ln -s ../../real/train/b/b_1.JPEG "$work/links/b/b_1.JPEG"
+headrace_ok pack "$work/links" -o "$work/links.idx"
+expect_stdout 'links.idx: 3 images in 2 classes'
+headrace_ok verify "$work/links"
+
 # All endings are taken.
 make_tree "$work/endings" a
 mv "$work/endings/train/a/a_1.JPEG" "$work/endings/train/a/a_1.jpeg"

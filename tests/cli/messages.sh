@@ -71,6 +71,16 @@ expect_error 1 'empty has no class folders and no images; expected .*/empty/CLAS
 headrace verify "$work/notes.txt"
 expect_error 1 'notes.txt is not a tar archive but '
 
+mkdir "$work/test images"
+cp "$(find "$class" -type f | head -n 1)" "$work/test images/ILSVRC2012_test_00000001.JPEG"
+tar -cf "$work/test.tar" -C "$work/test images" ILSVRC2012_test_00000001.JPEG
+headrace extract "$work/test.tar" "$work/x" --devkit "$devkit"
+expect_error 2 'test.tar has test images, whose classes are not published'
+headrace pack "$work/test images" -o "$work/x.idx"
+expect_error 2 'has test images .*, whose classes are not published'
+headrace_ok verify "$work/test images"
+expect_stdout '1 test images, '
+
 # The right folder, one level too deep or too high.
 for command in verify organize 'pack -o x.idx'; do
     # shellcheck disable=SC2086 # words are wanted
