@@ -56,9 +56,11 @@ headrace_ok extract "$fast/train.tar" "$fast/out" --quiet
 mkfifo "$work/never.tar"
 "$HEADRACE_BIN" extract "$work/never.tar" "$work/none" 2>"$work/never.stderr" &
 pid=$!
-until [ $((0x$(awk '/^SigCgt/ { print $2 }' /proc/$pid/status) & 2)) -ne 0 ]; do sleep 0.01; done # SIGINT is caught
+# Before it is the program, it is a copy of this shell, which catches SIGINT too.
+until [ /proc/$pid/exe -ef "$HEADRACE_BIN" ]; do sleep 0.01; done
+until [ $((0x$(awk '/^SigCgt/ { print $2 }' /proc/$pid/status) & 2)) -ne 0 ]; do sleep 0.01; done
 kill -INT $pid
-until grep -q 'Ctrl-C again' "$work/never.stderr"; do sleep 0.01; done
+until grep -q 'Ctrl-C again' "$work/never.stderr" || ! kill -0 $pid; do sleep 0.01; done
 kill -0 $pid || fail "expected the process to wait for a safe point"
 kill -INT $pid
 finish
