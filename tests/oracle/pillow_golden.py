@@ -15,6 +15,7 @@ import io
 import math
 import pathlib
 import random
+import sys
 import types
 import zlib
 
@@ -27,6 +28,7 @@ import torchvision.transforms.transforms as transforms_module
 from PIL import Image
 
 GOLDEN = pathlib.Path("tests/golden")
+SCRIPT = f"tests/oracle/{pathlib.Path(sys.argv[0]).name}"
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
@@ -69,7 +71,7 @@ def pixels(seed, width, height):
 
 
 def write(name, header, lines):
-    lines = [f"# By tests/oracle/pillow_golden.py, Pillow {PIL.__version__}. {header}"] + lines
+    lines = [f"# By {SCRIPT}, Pillow {PIL.__version__}. {header}"] + lines
     (GOLDEN / name).write_text("\n".join(lines) + "\n")
 
 
