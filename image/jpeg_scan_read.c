@@ -179,7 +179,8 @@ static struct status scans_read(struct jpeg_scanner *scanner, struct reader *rea
             break;
         struct scan_kept *scan = &scanner->scans[markers->scan_count - 1];
         *scan = (struct scan_kept){.segment_begin = *ret_tail,
-                                   .segment_bytes = reader->position - *ret_tail};
+                                   .segment_bytes = reader->position - *ret_tail,
+                                   .first_end = scanner->end_count};
         if (markers->scan_count == 1) {
             bool has_all = markers->scan.component_count == markers->frame.component_count;
             TRY(length_check(&markers->frame, reader->length));
@@ -226,7 +227,6 @@ static struct status append_ends(struct buffer *kept, const struct interval_end 
 static struct status kept_write(const struct jpeg_scanner *scanner, const uint8_t *bytes,
                                 size_t length, size_t tail, struct buffer *kept)
 {
-    const struct interval_end *ends = scanner->ends;
     unsigned count = scanner->markers.scan_count;
     kept->length = 0;
     TRY(buffer_append_u8(kept, (uint8_t)count));
@@ -235,8 +235,7 @@ static struct status kept_write(const struct jpeg_scanner *scanner, const uint8_
         TRY(append_varint(kept, scan->segment_bytes));
         TRY(buffer_append_u8(kept, (uint8_t)(scan->pads_with_zeros | (scan->end_count > 0) << 1)));
         if (scan->end_count > 0)
-            TRY(append_ends(kept, ends, scan->end_count));
-        ends += scan->end_count;
+            TRY(append_ends(kept, scanner->ends + scan->first_end, scan->end_count));
     }
     for (unsigned i = 0; i < count; i++)
         TRY(buffer_append(kept, bytes + scanner->scans[i].segment_begin,

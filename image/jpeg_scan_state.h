@@ -16,7 +16,7 @@ struct interval_end {
 struct scan_kept {
     size_t segment_begin, segment_bytes; /* from the end of the scan before to this one's data */
     bool pads_with_zeros;
-    size_t end_count; /* of `ends`, behind those of the scan before */
+    size_t first_end, end_count; /* its intervals in `ends` */
 };
 
 struct jpeg_scanner {

@@ -29,6 +29,7 @@ static struct status read_ends(struct jpeg_scanner *scanner, struct reader *read
         FAIL(STATUS_CORRUPT, "what is kept of the JPEG is cut off");
     TRY(memory_grow(scanner->end_count + count, sizeof *scanner->ends, &scanner->ends,
                     &scanner->end_capacity));
+    scan->first_end = scanner->end_count;
     scan->end_count = count;
     for (uint64_t i = 0; i < count; i++) {
         interval += read_varint(reader);
@@ -155,15 +156,13 @@ static struct status scan_codes_make(struct jpeg_scanner *scanner)
     return OK;
 }
 
-/* `ends`: this scan's exceptions. */
 static struct status scan_write(struct jpeg_scanner *scanner,
                                 const struct coefficients *coefficients,
-                                const struct scan_kept *scan, const struct interval_end *ends,
-                                struct buffer *bytes)
+                                const struct scan_kept *scan, struct buffer *bytes)
 {
     struct scan_walk walk = scan_walk_make(&scanner->markers);
     uint64_t mcus = (uint64_t)walk.mcus_wide * walk.mcus_high, step = mcus, interval = 0;
-    const struct interval_end *ends_end = ends + scan->end_count;
+    size_t next_end = scan->first_end, ends_end = next_end + scan->end_count;
     if (scanner->markers.restart_mcus)
         step = scanner->markers.restart_mcus;
     TRY(scan_codes_make(scanner));
@@ -171,8 +170,8 @@ static struct status scan_write(struct jpeg_scanner *scanner,
     for (uint64_t first = 0; first < mcus; first += step, interval++) {
         bool is_last = mcus - first <= step;
         struct interval_end end = {.padding = scan->pads_with_zeros ? 0 : 0xFF};
-        if (ends < ends_end && ends->interval == interval)
-            end = *ends++;
+        if (next_end < ends_end && scanner->ends[next_end].interval == interval)
+            end = scanner->ends[next_end++];
         TRY(interval_encode(scanner, &walk, coefficients, first, is_last ? mcus : first + step));
         TRY(append_stuffed(bytes, scanner->bits, interval_pad(scanner, end.padding)));
         if (!is_last)
@@ -206,12 +205,10 @@ struct status jpeg_scan_write(struct jpeg_scanner *scanner, const struct coeffic
     bytes->length = 0;
     TRY(kept_read(scanner, &head, &scan_count));
     struct reader reader = reader_make(head.data + head.position, reader_left(&head));
-    const struct interval_end *ends = scanner->ends;
     for (unsigned i = 0; i < scan_count; i++) {
         const struct scan_kept *scan = &scanner->scans[i];
         TRY(segment_write(scanner, &reader, &coefficients->frame, scan, bytes));
-        TRY(scan_write(scanner, coefficients, scan, ends, bytes));
-        ends += scan->end_count;
+        TRY(scan_write(scanner, coefficients, scan, bytes));
     }
     return buffer_append(bytes, reader.data + reader.position, reader_left(&reader));
 }
