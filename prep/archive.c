@@ -124,7 +124,7 @@ struct status archive_file_check_ranges(const struct archive_file *file)
     if (file->is_gzip)
         FAIL(STATUS_UNSUPPORTED,
              "%s is compressed, so images cannot be read at their offsets in it; unpack it with "
-             "gunzip first, or use headrace extract",
+             "gunzip --keep first, which writes the .tar beside it, or use headrace extract",
              file->path);
     return OK;
 }

@@ -56,6 +56,15 @@ static bool is_markup(const uint8_t *bytes, size_t length)
     return false;
 }
 
+/* Lists, notes and scripts are ASCII nearly always; other text stays data of no known kind. */
+static bool is_plain_text(const uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (bytes[i] > '~' || (bytes[i] < ' ' && !memchr("\t\r\n", bytes[i], 3)))
+            return false;
+    return true;
+}
+
 static const struct {
     const char *magic;
     size_t offset, length;
@@ -99,7 +108,7 @@ enum sniff_kind sniff(const void *bytes, size_t length, const char **ret_descrip
     const char *ignored;
     if (!ret_description)
         ret_description = &ignored;
-    *ret_description = "data of no known kind";
+    *ret_description = is_plain_text(head, length) ? "plain text" : "data of no known kind";
 
     if (length >= TAR_BLOCK_BYTES &&
         (has_tar_checksum(head) || is_all_zero(head, TAR_BLOCK_BYTES))) {

@@ -255,7 +255,8 @@ static void test_other_files(void **state)
         {"PK\3\4......", 10, "a zip file"},
         {"\x89HDF\r\n\x1a\n", 8, "an HDF5 file"},
         {"BZh9....", 8, "a bzip2 file"},
-        {"hello", 5, "data of no known kind"},
+        {"hello\n", 6, "plain text"},
+        {"hello\0", 6, "data of no known kind"},
         {"GIF89a..", 8, "a GIF image"},
         {"RIFF....WEBPVP8 ", 16, "a WebP image"},
     };
