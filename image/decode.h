@@ -36,6 +36,9 @@ struct status decoder_open(struct decoder **ret_decoder);
 void decoder_close(struct decoder *decoder);
 CLEANUP_POINTER(decoder_close, struct decoder)
 
+/* What libjpeg decodes; a header can claim a little more. */
+#define JPEG_MAX_SIDE 65500
+
 /* Images above this many pixels are refused before memory is allocated for them. */
 #define DECODE_MAX_PIXELS ((uint64_t)178956970)
 

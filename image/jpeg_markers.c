@@ -128,6 +128,20 @@ static struct status read_components(struct jpeg_markers *markers, struct reader
     return OK;
 }
 
+/* No image is taken that libjpeg would refuse: what decodes must not depend on the encoding. */
+static struct status check_size(struct jpeg_markers *markers)
+{
+    const struct frame *frame = &markers->frame;
+    struct status size = image_check_size(frame->width, frame->height);
+    if (size.code == STATUS_DONE && (frame->width > JPEG_MAX_SIDE || frame->height > JPEG_MAX_SIDE))
+        size =
+            status_make(STATUS_UNSUPPORTED, "it has %u x %u pixels; at most %u a side are decoded",
+                        frame->width, frame->height, JPEG_MAX_SIDE);
+    if (size.code == STATUS_UNSUPPORTED)
+        markers->refusal = JPEG_REFUSED_SIZE;
+    return size;
+}
+
 static struct status read_frame(struct jpeg_markers *markers, unsigned marker,
                                 struct reader *segment)
 {
@@ -150,10 +164,7 @@ static struct status read_frame(struct jpeg_markers *markers, unsigned marker,
         markers->refusal = JPEG_REFUSED_COMPONENTS;
         FAIL(STATUS_UNSUPPORTED, "it has %u components", frame->component_count);
     }
-    struct status size = image_check_size(frame->width, frame->height);
-    if (size.code == STATUS_UNSUPPORTED)
-        markers->refusal = JPEG_REFUSED_SIZE;
-    TRY(size);
+    TRY(check_size(markers));
     TRY(read_components(markers, segment));
     frame_shape(frame);
     markers->has_frame = true;
@@ -199,6 +210,8 @@ static struct status scan_take_component(struct jpeg_markers *markers, unsigned 
         FAIL(STATUS_CORRUPT, "a scan has component %u, which the frame lacks", id);
     if (markers->is_scanned[c])
         FAIL(STATUS_CORRUPT, "component %u is scanned twice", id);
+    if (slot > 0 && c < scan->components[slot - 1]) /* which libjpeg refuses too */
+        FAIL(STATUS_CORRUPT, "a scan has its components in another order than the frame");
     markers->is_scanned[c] = true;
     scan->components[slot] = (uint8_t)c;
     scan->dc_tables[slot] = (uint8_t)(tables >> 4);

@@ -38,7 +38,7 @@ enum jpeg_refusal {
     JPEG_REFUSED_LOSSLESS,   /* or hierarchical */
     JPEG_REFUSED_PRECISION,  /* 12 bits a sample */
     JPEG_REFUSED_COMPONENTS, /* neither 1 nor 3: CMYK, YCCK */
-    JPEG_REFUSED_SIZE,       /* more than DECODE_MAX_PIXELS */
+    JPEG_REFUSED_SIZE,       /* beyond DECODE_MAX_PIXELS, JPEG_MAX_SIDE */
     JPEG_REFUSED_DAMAGED,
     JPEG_REFUSED_SAMPLING,   /* factors that libjpeg does not decode either */
     JPEG_REFUSED_EXTREME,    /* coefficients that overflow an inverse DCT in 16 bits */

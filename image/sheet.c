@@ -13,7 +13,6 @@
 #define CAPTION_LINES 3 /* at most */
 #define LETTER_WIDTH (FONT_WIDTH + 1)
 #define LINE_HEIGHT (FONT_HEIGHT + 3)
-#define MAX_SIDE 65500 /* what a JPEG file can have */
 #define QUALITY 92
 
 struct cell {
@@ -152,11 +151,11 @@ struct status sheet_draw(struct sheet *sheet, struct picture *out)
     uint64_t step_x = (uint64_t)sheet->cell_size + GAP;
     uint64_t step_y = step_x + (uint64_t)lines * LINE_HEIGHT;
     uint64_t width = GAP + columns * step_x, height = GAP + rows * step_y;
-    if (width > MAX_SIDE || height > MAX_SIDE)
+    if (width > JPEG_MAX_SIDE || height > JPEG_MAX_SIDE)
         FAIL(STATUS_USAGE,
              "the sheet would have %llu x %llu pixels: at most %d a side; show fewer images, or "
              "smaller",
-             (unsigned long long)width, (unsigned long long)height, MAX_SIDE);
+             (unsigned long long)width, (unsigned long long)height, JPEG_MAX_SIDE);
 
     TRY(picture_resize(out, (uint32_t)width, (uint32_t)height));
     memset(out->pixels, 0xff, out->stride_bytes * out->height);

@@ -330,6 +330,22 @@ static void frames_that_cannot_be_are_refused(void **state)
     assert_ok(jpeg_make(&kinds[0], 1, 40, 40, &bytes));
     memset(frame_header() + 5, 0, 2); /* a height that DNL would tell */
     assert_refused(JPEG_REFUSED_DAMAGED);
+    assert_ok(jpeg_make(&kinds[1], 1, 40, 1, &bytes));
+    memcpy(frame_header() + 7, "\xff\xdd", 2); /* 65501 wide */
+    assert_refused(JPEG_REFUSED_SIZE);
+}
+
+static void scans_out_of_order_are_refused(void **state)
+{
+    (void)state;
+    assert_ok(jpeg_make(&kinds[0], 1, 40, 40, &bytes));
+    uint8_t *scan = memmem(bytes.data, bytes.length, "\xff\xda\0\x0c\3", 5);
+    assert_non_null(scan);
+    uint8_t second[2];
+    memcpy(second, scan + 7, 2);
+    memcpy(scan + 7, scan + 9, 2);
+    memcpy(scan + 9, second, 2);
+    assert_refused(JPEG_REFUSED_DAMAGED);
 }
 
 static void every_shorter_file_is_refused(void **state)
@@ -461,6 +477,7 @@ int main(void)
         cmocka_unit_test(other_kinds_are_refused),
         cmocka_unit_test(frames_that_cannot_be_are_refused),
         cmocka_unit_test(every_shorter_file_is_refused),
+        cmocka_unit_test(scans_out_of_order_are_refused),
         cmocka_unit_test(restarts_out_of_order_are_refused),
         cmocka_unit_test(changed_files_do_no_harm),
         cmocka_unit_test(changed_keepings_do_no_harm),

@@ -24,7 +24,7 @@ from torchvision import transforms as T
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DATA = pathlib.Path(os.environ.get("HEADRACE_DATA", ROOT / "../shared/data"))
 WORK = ROOT / "build/cifar10_parity"
-EPOCHS, BATCH, LR, MOMENTUM, DECAY, WARMUP = 15, 128, 0.1, 0.9, 5e-4, 1
+EPOCHS, BATCH, LR, MOMENTUM, DECAY, WARMUP = 15, 128, 0.02, 0.9, 5e-4, 1
 NORMALIZE = T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 
 
