@@ -11,11 +11,13 @@ libturbojpeg0-dev, pkg-config and python3-dev.
 """
 
 import argparse
+import contextlib
 import io
 import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -100,19 +102,20 @@ class Ours:
         passes = [json.loads(line)["images_per_second"] for line in done.stdout.splitlines()]
         return statistics.median(passes[1:])
 
-    def close(self):
-        pass
-
 
 class Peer:
-    """A process that waits for its turns (scripts/peers/contest.py)."""
+    """A process that waits for its turns (scripts/peers/contest.py).
+
+    Between them it is stopped, with its workers: some peers go on to prepare batches that nobody asked for.
+    """
 
     def __init__(self, environment, script, data, dtype, cores):
         self.rates = []
         self.name = script
         self.process = subprocess.Popen(
             ["taskset", "-c", ",".join(cores), peer_python(environment), SCRIPTS / script, data, "--dtype", dtype,
-             "--threads", str(len(cores))], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+             "--threads", str(len(cores))], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            start_new_session=True)
 
     def answer(self, word):
         """What follows `word` in the next line that begins with it; libraries may say more before."""
@@ -121,18 +124,29 @@ class Peer:
                 return line[len(word):].strip()
         raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
 
+    def signal(self, number):
+        os.killpg(self.process.pid, number)
+
+    def ready(self):
+        self.answer("ready")
+        self.signal(signal.SIGSTOP)
+
     def turn(self):
+        self.signal(signal.SIGCONT)
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        return float(self.answer("rate"))
+        rate = float(self.answer("rate"))
+        self.signal(signal.SIGSTOP)
+        return rate
 
     def close(self):
+        self.signal(signal.SIGCONT)
         self.process.stdin.close()
         self.process.wait()
 
 
-def peers_open(options, cores, images, work):
-    """The peers by the names in ROWS."""
+def peers_open(options, cores, images, work, stack):
+    """The peers by the names in ROWS, closed by the stack."""
     peers = {
         "torchvision f32": lambda: Peer("torch", "torchvision_loader.py", images, "f32", cores),
         "DALI f32": lambda: Peer("dali", "dali_loader.py", images, "f32", cores),
@@ -143,8 +157,10 @@ def peers_open(options, cores, images, work):
     opened = {}
     for name, make in peers.items():
         if name.split()[0].lower() not in options.without:
+            print(f"starting {name}", file=sys.stderr)
             opened[name] = make()
-            opened[name].answer("ready")  # one after the other, so that none is disturbed while it starts
+            stack.callback(opened[name].close)
+            opened[name].ready()  # one after the other, so that none is disturbed while it starts
     return opened
 
 
@@ -178,7 +194,8 @@ def shards_write(images, folder, count):
 
 def data_prepare(options, images, work, core_counts):
     for encoding in ["dct", "jpeg"]:
-        run([HEADRACE, "pack", images, "-o", work / f"{encoding}.idx", "--encoding", encoding], stdout=subprocess.DEVNULL)
+        run([HEADRACE, "pack", images, "-o", work / f"{encoding}.idx", "--encoding", encoding, "--force"],
+            stdout=subprocess.DEVNULL)
     if "webdataset" not in options.without:
         for count in core_counts:
             shards_write(images, work / f"shards-{count}", count)
@@ -190,17 +207,31 @@ def data_prepare(options, images, work, core_counts):
             partial.rename(file)
 
 
-def contest_run(options, cores, images, work):
-    """Medians by name, for all who take turns on these cores."""
-    contestants = {name: Ours(name, cores, work) for name in OURS}
-    contestants.update(peers_open(options, cores, images, work))
-    for turn in range(options.rounds):
+def turns_take(contestants, rounds):
+    """Medians by name, after so many turns of each."""
+    for turn in range(rounds):
         for name, contestant in contestants.items():
             contestant.rates.append(contestant.turn())
-            print(f"{len(cores)} cores, round {turn + 1}: {name} {contestant.rates[-1]:.0f}", file=sys.stderr)
-    for contestant in contestants.values():
-        contestant.close()
+            print(f"round {turn + 1}: {name} {contestant.rates[-1]:.0f}", file=sys.stderr)
     return {name: statistics.median(contestant.rates) for name, contestant in contestants.items()}
+
+
+def contest_run(options, cores, images, work):
+    """Medians of all who take turns on these cores."""
+    contestants = {name: Ours(name, cores, work) for name in OURS}
+    with contextlib.ExitStack() as stack:
+        contestants.update(peers_open(options, cores, images, work, stack))
+        return turns_take(contestants, options.rounds)
+
+
+def scaling_print(options, core_sets, work):
+    """How much faster all cores are than one: these take turns, too."""
+    contestants = {(name, len(cores)): Ours(name, cores, work) for name, _, _ in SCALING for cores in core_sets}
+    medians = turns_take(contestants, 2 * options.rounds)
+    count = len(core_sets[1])
+    for name, least, aim in SCALING:
+        print(f"{name}: {count} cores make {medians[name, count] / medians[name, 1]:.2f} x one core (at least {least} x, "
+              f"aim {aim} x)")
 
 
 def wanted(value):
@@ -246,9 +277,8 @@ def main():
 
     for core_set, rates in zip(core_sets, medians):
         table_print("one core" if len(core_set) == 1 else f"{len(core_set)} cores", rates)
-    for name, least, aim in SCALING if len(medians) == 2 else []:
-        print(f"{name}: {len(cores)} cores make {medians[1][name] / medians[0][name]:.2f} x one core (at least {least} x, "
-              f"aim {aim} x)")
+    if len(core_sets) == 2:
+        scaling_print(options, core_sets, work)
     for dtype in ["u8", "f32"]:
         print(f"memory, 16 workers, batch 256, {dtype}: {memory_measure(work, dtype) / 1e6:.0f} MB resident "
               f"(below {MEMORY_CEILING_BYTES / 1e6:.0f})")
