@@ -1,7 +1,8 @@
 """What the peers of scripts/bench_loader.py share: a peer opens its data, then waits for its turns.
 
-Each line on stdin asks for one turn; the answer is a line with images a second. A turn is as many passes over the
-images as take a second and a half. The first batches of a pass do not count: some peers made them while they waited.
+Each line on stdin asks for one turn; the answer is a line with images a second. A turn is one pass over the images that
+does not count, since the kernel may have taken pages from a process that waited, and as many more as take a second and a
+half. The first batches of a pass do not count either: some peers make them ahead.
 """
 import argparse
 import sys
@@ -22,6 +23,7 @@ def arguments():
 
 def turn(start_pass):
     """Images a second; start_pass() gives an iterator over the numbers of images of its batches."""
+    sum(start_pass())
     images, seconds = 0, 0.0
     while seconds < LEAST_SECONDS:
         batches = iter(start_pass())
