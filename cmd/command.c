@@ -56,9 +56,22 @@ static struct status list_split(const char *value, struct text_list *lines)
     return OK;
 }
 
+/* Whether a list that is no file was meant to be one: no class and no image has such a name. */
+static bool means_file(const char *value)
+{
+    const char *ending = strrchr(value, '.');
+    return !strchr(value, ',') &&
+           (strchr(value, '/') || (ending && (!strcmp(ending, ".txt") || !strcmp(ending, ".csv"))));
+}
+
 struct status command_list(const char *value, struct text_list *ret_lines)
 {
     CLEANUP(text_list_done) struct text_list lines = {0};
+    if (!path_exists(value) && means_file(value))
+        FAIL(STATUS_NOT_FOUND,
+             "there is no file '%s': a list is a file with a line for each entry, or entries with "
+             "commas between",
+             value);
     TRY(path_exists(value) ? text_list_read(value, &lines) : list_split(value, &lines));
     if (lines.count == 0)
         FAIL(STATUS_USAGE, "the list '%s' has no entries", value);

@@ -83,8 +83,12 @@ static struct status record_print(const struct index *index, uint64_t i,
 static struct status records_list(const struct index *index, const struct ls_arguments *arguments,
                                   const bool *wanted)
 {
+    uint64_t count = index_count(index);
+    if (arguments->from > 0 && (uint64_t)arguments->from >= count)
+        FAIL(STATUS_USAGE, "--from %" PRId64 " is beyond the last of the %" PRIu64 " records",
+             (int64_t)arguments->from, count);
     uint64_t left = arguments->first ? (uint64_t)arguments->first : UINT64_MAX;
-    for (uint64_t i = (uint64_t)arguments->from; i < index_count(index) && left > 0; i++) {
+    for (uint64_t i = (uint64_t)arguments->from; i < count && left > 0; i++) {
         struct record record;
         const char *name;
         TRY(stop_check());

@@ -57,7 +57,7 @@ static struct status fail_folder(const char *command, const char *folder)
              folder, advice);
     }
     TRY(shell_command(&advice, "headrace %s %s", command, index));
-    FAIL(STATUS_USAGE, "'%s' is a folder, expected an index; there is one: %s", folder, advice);
+    FAIL(STATUS_USAGE, "'%s' is a folder, expected an index, for instance: %s", folder, advice);
 }
 
 struct status command_open_index(const char *command, const char *path, struct index **ret_index)

@@ -58,7 +58,10 @@ static struct status header_check(const char *path, const uint8_t *header, uint6
     if (!all_zero(header + INDEX_HEADER_RESERVED, INDEX_HEADER_CRCS - INDEX_HEADER_RESERVED))
         FAIL(STATUS_UNSUPPORTED, "'%s' uses header fields that this program does not know", path);
     if (load_le64(header + 16) != size_bytes)
-        FAIL(STATUS_CORRUPT, "'%s' is cut short or has grown: %" PRIu64 " bytes, expected %" PRIu64,
+        FAIL(STATUS_CORRUPT,
+             "'%s' is cut short or has grown: %" PRIu64 " bytes, expected %" PRIu64
+             "; copy it again, or make it anew from its shards: headrace select NAME-*.shard -o "
+             "NAME.idx",
              path, size_bytes, load_le64(header + 16));
     return OK;
 }

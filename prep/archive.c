@@ -165,8 +165,11 @@ static struct status fail_by_handle(struct archive_reader *reader, uint64_t offs
     const char *message = archive_error_string(reader->handle);
     bool is_at_end = reader->file->is_seekable && !reader->outer && reader->position >= reader->end;
     CLEANUP(memory_free) char *text = NULL;
+    bool is_no_tar = reader->is_gzip && message && strstr(message, "Unrecognized archive format");
     TRY(string_format(&text, "%s%s; compare size and MD5 with the publisher's",
-                      message ? message : "damaged archive",
+                      is_no_tar ? "what the gzip file holds is no tar archive"
+                      : message ? message
+                                : "damaged archive",
                       is_at_end && !reader->is_gzip ? ", the archive ends before it should" : ""));
     return fail_at(reader, STATUS_CORRUPT, offset, text);
 }

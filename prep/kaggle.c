@@ -101,9 +101,10 @@ struct status kaggle_parse_solution(const struct kaggle_text *text,
         TRY(parse_image(&lines.items[i], path, classes, &number, &label));
         if (number > count)
             FAIL(STATUS_CORRUPT,
-                 "%s, line %zu: image %.40s is beyond the %zu that the file lists, so others are "
-                 "missing",
-                 path, lines.items[i].number, lines.items[i].text, count);
+                 "%s, line %zu: image %.*s, but the file lists only %zu, so others are missing: "
+                 "download it again",
+                 path, lines.items[i].number, (int)strcspn(lines.items[i].text, ","),
+                 lines.items[i].text, count);
         if (labels[number - 1] != no_label)
             FAIL(STATUS_CORRUPT, "%s, line %zu: image %.40s is listed twice", path,
                  lines.items[i].number, lines.items[i].text);

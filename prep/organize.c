@@ -67,7 +67,9 @@ static struct status check_no_images(const struct organize_plan *plan, const str
     TRY(same_command(val, devkit, &command));
     if (path_is_folder(val))
         FAIL(STATUS_NOT_FOUND, "%s has no images, but a folder val: %s", plan->val_dir, command);
-    FAIL(STATUS_NOT_FOUND, "%s has no images: expected ILSVRC2012_val_00000001.JPEG and so on",
+    FAIL(STATUS_NOT_FOUND,
+         "%s has no images: expected ILSVRC2012_val_00000001.JPEG and so on directly in it; "
+         "name the folder that holds them",
          plan->val_dir);
 }
 

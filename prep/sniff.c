@@ -89,6 +89,8 @@ static const struct {
      "data "
      "set and sort them with headrace organize, or write the files in its column image into class "
      "folders (its labels count the sorted WNIDs)"},
+    {"HEADRACE", 0, 8, "an index of headrace: headrace unpack INDEX DEST writes its images"},
+    {"HRSHARD", 0, 8, "a packed shard of headrace: headrace unpack SHARD DEST writes its images"},
     {"\xff\xd8\xff", 0, 3, "a JPEG image"},
     {"\x89PNG", 0, 4, "a PNG image"},
     {"GIF8", 0, 4, "a GIF image"},

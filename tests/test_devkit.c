@@ -364,8 +364,7 @@ static void test_kaggle(void **state)
     } bad[] = {
         {"ILSVRC2012_val_00000001,n09000000 1\n", "line 1: n09000000 is none of the 3 classes"},
         {"ImageId,PredictionString\nILSVRC2012_val_00000002,n01000000\n",
-         "line 2: image ILSVRC2012"
-         "_val_00000002,n01000000 is beyond the 1"},
+         "line 2: image ILSVRC2012_val_00000002, but the file lists only 1, so others are missing"},
         {"ILSVRC2012_val_00000001,n01000000\nILSVRC2012_val_00000001,n01000000\n",
          "line 2: image ILSVRC2012_val_00000001,n01000000 is listed twice"},
         {"ILSVRC2012_val_00000001 n01000000\n",

@@ -88,11 +88,11 @@ for command in info ls bench; do
 done
 cp "$work/fit.idx" "$work/files/val.idx"
 headrace bench "$work/files/val/"
-expect_error 2 'there is one: headrace bench .*/files/val.idx$'
+expect_error 2 'for instance: headrace bench .*/files/val.idx$'
 mkdir "$work/packed set"
 cp "$work/fit.idx" "$work/packed set/train.idx"
 headrace show "$work/packed set" -o "$work/x.png"
-expect_error 2 "there is one: headrace show '.*/packed set/train.idx'\$"
+expect_error 2 "for instance: headrace show '.*/packed set/train.idx'\$"
 
 # Flags that would have no say are refused.
 headrace select "$work/val.idx" --every 2 --seed 1 -o "$work/x.idx"
@@ -125,3 +125,18 @@ headrace verify "$work/"$'no\e[2Jthing'
 expect_error 1 'no\\x1b\[2Jthing does not exist'
 headrace_ok info "$work/odd.idx" --json --classes
 expect_stdout '"class_table": \[\{"label": 0, "key": "cat", "words": ""\}\]'
+
+# What stands for something else is named, with what to do.
+headrace extract "$work/val.idx" "$work/x"
+expect_error 1 'an index of headrace: headrace unpack INDEX DEST'
+head -c 5000 "$work/val.idx" >"$work/cut.idx"
+headrace info "$work/cut.idx"
+expect_error 1 'cut short .*: headrace select NAME'
+headrace ls "$work/val.idx" --from 5000000
+expect_error 2 'beyond the last of the [0-9]+ records'
+headrace select "$work/val.idx" --classes "$work/none.txt" -o "$work/x.idx"
+expect_error 1 "there is no file '.*/none.txt': a list is a file"
+echo '<html>' | gzip >"$work/page.tar.gz"
+headrace extract "$work/page.tar.gz" "$work/x"
+expect_error 1 'what the gzip file holds is no tar archive'
+refute_file "$work/x"
