@@ -29,7 +29,8 @@
 #include "base/bytes.h"
 #include "image/coefficients.h"
 
-/* Why a file is not taken apart. The last three are found by those who use coefficients. */
+/* Why a file is not taken apart. Sampling and extremes are found by jpeg_take.h, a failed round
+ * trip by packing. */
 enum jpeg_refusal {
     JPEG_TAKEN = 0,
     JPEG_REFUSED_KIND, /* no JPEG */

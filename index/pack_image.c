@@ -4,8 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/memory.h"
-#include "image/block_decode.h"
-#include "image/idct.h"
+#include "image/jpeg_take.h"
 #include "index/dct_record.h"
 #include "index/shard_writer.h"
 
@@ -143,26 +142,20 @@ static struct status dct_verify(struct pack_scratch *scratch, const struct buffe
     return OK;
 }
 
-/* Appends the record of a JPEG's coefficients, or sets *ret_refusal. */
+/* Appends the record of scratch->restorer's coefficients, unless another file would come back. */
 static struct status coefficients_append(struct pack_scratch *scratch, const struct buffer *file,
                                          struct buffer *out, enum jpeg_refusal *ret_refusal)
 {
     const struct restorer *parts = &scratch->restorer;
     size_t begin = out->length;
-    if (!block_decode_supports(&parts->coefficients.frame))
-        *ret_refusal = JPEG_REFUSED_SAMPLING;
-    else if (!coefficients_fit_idct(&parts->coefficients))
-        *ret_refusal = JPEG_REFUSED_EXTREME;
-    if (*ret_refusal != JPEG_TAKEN)
-        return OK;
     TRY(dct_record_write(&parts->coefficients, parts->kept.data, parts->kept.length, out));
     size_t length = out->length - begin;
     TRY(buffer_reserve(out, out->length + SHARD_PADDING));
     return dct_verify(scratch, file, out->data + begin, length, ret_refusal);
 }
 
-/* Appends a file's `dct` record and sets the item's size and encoding, or leaves all as it is and
- * says why in finding->refusal. */
+/* Appends a file's `dct` record and sets the item's size, or appends nothing and says why in
+ * finding->refusal. */
 static struct status dct_append(struct pack_scratch *scratch, const struct buffer *file,
                                 struct buffer *out, struct pack_finding *finding)
 {
@@ -170,14 +163,11 @@ static struct status dct_append(struct pack_scratch *scratch, const struct buffe
     size_t begin = out->length;
     if (!parts->scanner)
         TRY(jpeg_scanner_open(&parts->scanner));
-    struct status status = jpeg_scan_read(parts->scanner, file->data, file->length,
-                                          &parts->coefficients, &parts->kept, &finding->refusal);
-    if (finding->refusal != JPEG_TAKEN) {
-        status_ignore(status);
+    TRY(jpeg_take(parts->scanner, file->data, file->length, &parts->coefficients, &parts->kept,
+                  &finding->refusal));
+    if (finding->refusal != JPEG_TAKEN)
         return OK;
-    }
-    TRY(status);
-    status = coefficients_append(scratch, file, out, &finding->refusal);
+    struct status status = coefficients_append(scratch, file, out, &finding->refusal);
     if (status.code == STATUS_UNSUPPORTED) {
         finding->refusal = JPEG_REFUSED_EXTREME;
         status_clear(&status);

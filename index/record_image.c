@@ -3,8 +3,7 @@
 #include "base/memory.h"
 #include "image/block_decode.h"
 #include "image/block_sample.h"
-#include "image/idct.h"
-#include "image/jpeg_scan.h"
+#include "image/jpeg_take.h"
 #include "image/resample.h"
 #include "index/dct_record.h"
 
@@ -134,21 +133,15 @@ static struct status coefficients_take(struct record_image *image, bool *ret_tak
 {
     struct scratch *scratch = &image->scratch;
     const struct buffer *bytes = &scratch->bytes;
-    enum jpeg_refusal refusal = JPEG_TAKEN;
+    enum jpeg_refusal refusal;
     *ret_taken = false;
     if (image_kind_of(bytes->data, bytes->length) != IMAGE_JPEG)
         return OK;
     if (!scratch->scanner)
         TRY(jpeg_scanner_open(&scratch->scanner));
-    struct status status = jpeg_scan_read(scratch->scanner, bytes->data, bytes->length,
-                                          &scratch->coefficients, &scratch->kept, &refusal);
-    if (refusal != JPEG_TAKEN) {
-        status_ignore(status);
-        return OK;
-    }
-    TRY(status);
-    *ret_taken = block_decode_supports(&scratch->coefficients.frame) &&
-                 coefficients_fit_idct(&scratch->coefficients);
+    TRY(jpeg_take(scratch->scanner, bytes->data, bytes->length, &scratch->coefficients,
+                  &scratch->kept, &refusal));
+    *ret_taken = refusal == JPEG_TAKEN;
     return OK;
 }
 
