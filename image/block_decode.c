@@ -97,17 +97,13 @@ static struct status check_frame(const struct frame *frame, const struct rectang
         FAIL(STATUS_UNSUPPORTED,
              "%u components, or sampling factors that are no multiples of each other",
              frame->component_count);
-    if (region->width == 0 || region->height == 0 || region->x >= frame->width ||
-        region->y >= frame->height || region->width > frame->width - region->x ||
-        region->height > frame->height - region->y)
-        FAIL(STATUS_FAILED, "the region %u x %u at (%u, %u) is not within the image of %u x %u",
-             region->width, region->height, region->x, region->y, frame->width, frame->height);
+    TRY(rectangle_check_region(region, frame->width, frame->height));
     for (unsigned c = 0; c < frame->component_count; c++) {
         const struct frame_component *component = &frame->components[c];
-        uint64_t across = frame->horizontal_max / component->horizontal;
-        uint64_t down = frame->vertical_max / component->vertical;
-        if (component->width != (frame->width + across - 1) / across ||
-            component->height != (frame->height + down - 1) / down)
+        uint32_t across = frame->horizontal_max / component->horizontal;
+        uint32_t down = frame->vertical_max / component->vertical;
+        if (component->width != frame_divide_up(frame->width, across) ||
+            component->height != frame_divide_up(frame->height, down))
             FAIL(STATUS_CORRUPT, "component %u has %u x %u samples in an image of %u x %u", c,
                  component->width, component->height, frame->width, frame->height);
     }

@@ -49,12 +49,6 @@ void fast_resampler_close(struct fast_resampler *resampler)
     memory_free(resampler);
 }
 
-static bool is_inside(const struct rectangle *box, uint32_t width, uint32_t height)
-{
-    return box->x <= width && box->width <= width - box->x && box->y <= height &&
-           box->height <= height - box->y;
-}
-
 /* The weights of a component before c whose sampling is the same, or NULL. */
 static const struct resample_axes *axes_known(const struct fast_resampler *resampler,
                                               const struct frame *frame, unsigned c)
@@ -91,7 +85,7 @@ static struct status plan_component(struct fast_resampler *resampler, const stru
     const struct resample_axis *across = &lane->axes->across, *down = &lane->axes->down;
     *window = (struct rectangle){across->input_first, down->input_first, across->input_count,
                                  down->input_count};
-    *ret_fits = is_inside(window, component->width, component->height) &&
+    *ret_fits = rectangle_is_inside(window, component->width, component->height) &&
                 window->width >= 2 * across->pairs && window->height >= 2 * down->pairs;
     return OK;
 }
@@ -144,7 +138,8 @@ struct status fast_resampler_run(struct fast_resampler *resampler, const struct 
     struct rectangle windows[FRAME_MAX_COMPONENTS];
     const struct rectangle *window = &crop->window;
     *ret_made = false;
-    if (!block_decode_supports(frame) || !is_inside(&crop->box, frame->width, frame->height))
+    if (!block_decode_supports(frame) ||
+        !rectangle_is_inside(&crop->box, frame->width, frame->height))
         return OK;
     for (unsigned c = 0; c < frame->component_count; c++) {
         bool fits;

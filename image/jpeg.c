@@ -184,11 +184,8 @@ static struct status plan_region(struct jpeg_reader *reader, const struct rectan
 {
     struct jpeg_decompress_struct *cinfo = &reader->cinfo;
     struct rectangle whole = {0, 0, cinfo->image_width, cinfo->image_height};
-    if (region && (region->width == 0 || region->height == 0 || region->x >= whole.width ||
-                   region->y >= whole.height || region->width > whole.width - region->x ||
-                   region->height > whole.height - region->y))
-        FAIL(STATUS_FAILED, "the region %u x %u at (%u, %u) is not within the image of %u x %u",
-             region->width, region->height, region->x, region->y, whole.width, whole.height);
+    if (region)
+        TRY(rectangle_check_region(region, whole.width, whole.height));
 
     /* Files of several scans are decoded whole: libjpeg smooths incomplete ones across block
      * borders. */

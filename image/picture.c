@@ -3,6 +3,21 @@
 /* Rows start on cache lines, so that vectors of full rows do not straddle them. */
 #define ROW_ALIGNMENT ((size_t)64)
 
+bool rectangle_is_inside(const struct rectangle *rectangle, uint32_t width, uint32_t height)
+{
+    return rectangle->x <= width && rectangle->width <= width - rectangle->x &&
+           rectangle->y <= height && rectangle->height <= height - rectangle->y;
+}
+
+struct status rectangle_check_region(const struct rectangle *region, uint32_t width,
+                                     uint32_t height)
+{
+    if (region->width == 0 || region->height == 0 || !rectangle_is_inside(region, width, height))
+        FAIL(STATUS_FAILED, "the region %u x %u at (%u, %u) is not within the image of %u x %u",
+             region->width, region->height, region->x, region->y, width, height);
+    return OK;
+}
+
 struct status picture_resize(struct picture *picture, uint32_t width, uint32_t height)
 {
     size_t row_bytes = (size_t)width * 3 + PICTURE_PADDING;

@@ -1,6 +1,7 @@
 #ifndef HEADRACE_IMAGE_PICTURE_H
 #define HEADRACE_IMAGE_PICTURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,12 @@
 struct rectangle {
     uint32_t x, y, width, height;
 };
+
+/* Whether all of it is within width x height pixels. */
+bool rectangle_is_inside(const struct rectangle *rectangle, uint32_t width, uint32_t height);
+/* Fails with STATUS_FAILED unless it has pixels, and all within an image of width x height. */
+struct status rectangle_check_region(const struct rectangle *region, uint32_t width,
+                                     uint32_t height);
 
 /* Interleaved 8-bit RGB, (height, width, 3), rows `stride_bytes` apart. A picture may be a window
  * of a larger image: `origin` says where its first pixel stands there. At least PICTURE_PADDING
