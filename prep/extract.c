@@ -104,6 +104,16 @@ void extract_warnings(struct extract_job *job, const struct archive_reader *read
 
 /* --- Flat archives --- */
 
+void extract_note_missing(struct extract_job *job, const bool *is_seen)
+{
+    for (size_t number = devkit_val_count(job->options->devkit); number >= 1; number--) {
+        if (is_seen[number])
+            continue;
+        job->missing++;
+        job->first_missing = number;
+    }
+}
+
 struct flat_job {
     struct extract_job *job;
     struct stage_unit **units; /* by label; one if images stay flat */
@@ -175,13 +185,8 @@ static struct status flat_finish(struct flat_job *flat)
         flat->units[i] = NULL;
         TRY(stage_unit_finish(unit));
     }
-    size_t number_count = job->is_flat ? 0 : devkit_val_count(job->options->devkit);
-    for (size_t number = number_count; number >= 1; number--) {
-        if (flat->is_seen[number])
-            continue;
-        job->missing++;
-        job->first_missing = number;
-    }
+    if (!job->is_flat)
+        extract_note_missing(job, flat->is_seen);
     return OK;
 }
 

@@ -51,6 +51,9 @@ struct status extract_member(struct extract_job *job, struct archive_reader *rea
                              uint64_t *done_bytes);
 /* Counts a class of training images that has another number of them than published. Thread-safe. */
 void extract_note_count(struct extract_job *job, const char *class_name, uint64_t images);
+/* Counts the validation images that the devkit has and the archive has not. `is_seen`: by number,
+ * from 1. */
+void extract_note_missing(struct extract_job *job, const bool *is_seen);
 /* Counts and shows what libarchive warned of. */
 void extract_warnings(struct extract_job *job, const struct archive_reader *reader);
 /* Extracts, or compares. */

@@ -35,8 +35,7 @@ static struct status sort_val(struct extract_job *job)
     const struct devkit *devkit = job->options->devkit;
     struct kaggle_images *images = &job->zip->val;
     CLEANUP(memory_free) bool *is_seen = NULL;
-    size_t count = devkit_val_count(devkit);
-    TRY(memory_alloc(count + 1, sizeof *is_seen, &is_seen));
+    TRY(memory_alloc(devkit_val_count(devkit) + 1, sizeof *is_seen, &is_seen));
     for (size_t i = 0; i < images->count; i++) {
         struct kaggle_image *image = &images->items[i];
         uint32_t label;
@@ -48,12 +47,7 @@ static struct status sort_val(struct extract_job *job)
     }
     if (images->count)
         qsort(images->items, images->count, sizeof *images->items, kaggle_image_compare);
-    for (size_t number = count; number >= 1; number--) {
-        if (is_seen[number])
-            continue;
-        job->missing++;
-        job->first_missing = number;
-    }
+    extract_note_missing(job, is_seen);
     return OK;
 }
 
