@@ -67,12 +67,13 @@ static bool means_file(const char *value)
 struct status command_list(const char *value, struct text_list *ret_lines)
 {
     CLEANUP(text_list_done) struct text_list lines = {0};
-    if (!path_exists(value) && means_file(value))
+    bool is_file = path_exists(value);
+    if (!is_file && means_file(value))
         FAIL(STATUS_NOT_FOUND,
              "there is no file '%s': a list is a file with a line for each entry, or entries with "
              "commas between",
              value);
-    TRY(path_exists(value) ? text_list_read(value, &lines) : list_split(value, &lines));
+    TRY(is_file ? text_list_read(value, &lines) : list_split(value, &lines));
     if (lines.count == 0)
         FAIL(STATUS_USAGE, "the list '%s' has no entries", value);
     *ret_lines = lines;

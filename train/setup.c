@@ -54,8 +54,7 @@ static struct status recipe_find(const char *name, char **ret_path)
     }
     FAIL(STATUS_NOT_FOUND,
          "there is no file '%s', and no recipe of this name in %s/%s: --recipe takes a file of "
-         "flags or the "
-         "name of a recipe that comes with the program",
+         "flags or the name of a recipe that comes with the program",
          name, beside, recipe_folders[0]);
 }
 
