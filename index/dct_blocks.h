@@ -39,8 +39,8 @@ struct dct_row {
 
 /* An order of a block's coefficients. */
 struct dct_order {
-    uint8_t place[64];  /* where each place of the zigzag order stands */
-    uint8_t zigzag[64]; /* the place in zigzag order of each coefficient */
+    const uint8_t *place;  /* where each place of the zigzag order stands */
+    const uint8_t *zigzag; /* the place in zigzag order of each coefficient */
 };
 
 /* The streams of a row, in their order. */

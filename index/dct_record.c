@@ -12,27 +12,18 @@ enum {
     LONG_ROW_BYTES = 1 << 16, /* rows from this length on need 4 bytes for it */
 };
 
-static const struct dct_order natural_order = {
-    .place = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
-              12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
-              35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
-              58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63},
-    .zigzag = {0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16, 26, 29, 42,
-               3,  8,  12, 17, 25, 30, 41, 43, 9,  11, 18, 24, 31, 40, 44, 53,
-               10, 19, 23, 32, 39, 45, 52, 54, 20, 22, 33, 38, 46, 51, 55, 60,
-               21, 34, 37, 47, 50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63},
-};
-
-static const struct dct_order zigzag_order = {
-    .place = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-              16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-              32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
-              48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63},
-    .zigzag = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-               16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-               32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
-               48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63},
-};
+static const uint8_t natural_to_zigzag[64] = {0,  1,  5,  6,  14, 15, 27, 28, 2,  4,  7,  13, 16,
+                                              26, 29, 42, 3,  8,  12, 17, 25, 30, 41, 43, 9,  11,
+                                              18, 24, 31, 40, 44, 53, 10, 19, 23, 32, 39, 45, 52,
+                                              54, 20, 22, 33, 38, 46, 51, 55, 60, 21, 34, 37, 47,
+                                              50, 56, 59, 61, 35, 36, 48, 49, 57, 58, 62, 63};
+static const uint8_t as_they_stand[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                          13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
+                                          26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38,
+                                          39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51,
+                                          52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+static const struct dct_order natural_order = {zigzag_to_natural, natural_to_zigzag};
+static const struct dct_order zigzag_order = {as_they_stand, as_they_stand};
 
 /* --- Writing -------------------------------------------------------------------------------------
  */
@@ -98,7 +89,7 @@ static struct status append_table(const uint16_t *quantisers, struct buffer *out
         is_wide |= quantisers[k] > UINT8_MAX;
     TRY(buffer_append_u8(out, is_wide));
     for (unsigned k = 0; k < TABLE_PLACES; k++) {
-        uint16_t quantiser = quantisers[natural_order.place[k]];
+        uint16_t quantiser = quantisers[zigzag_to_natural[k]];
         TRY(is_wide ? buffer_append_le16(out, quantiser)
                     : buffer_append_u8(out, (uint8_t)quantiser));
     }
@@ -219,7 +210,7 @@ static bool read_table(struct reader tables, unsigned number, uint16_t *quantise
         values = reader_take(&tables, TABLE_PLACES << wide);
     }
     for (unsigned k = 0; values && k < TABLE_PLACES; k++)
-        quantisers[natural_order.place[k]] = wide ? load_le16(values + 2 * k) : values[k];
+        quantisers[zigzag_to_natural[k]] = wide ? load_le16(values + 2 * k) : values[k];
     return values != NULL;
 }
 
