@@ -102,6 +102,16 @@ TEST_HELPER const char *test_path(const char *name)
     return test_join(test_folder(), name);
 }
 
+TEST_HELPER void assert_same_file(const char *a, const char *b)
+{
+    CLEANUP(buffer_done) struct buffer left = {0};
+    CLEANUP(buffer_done) struct buffer right = {0};
+    assert_ok(file_read_all(a, (size_t)1 << 30, &left));
+    assert_ok(file_read_all(b, (size_t)1 << 30, &right));
+    assert_int_equal(left.length, right.length);
+    assert_memory_equal(left.data, right.data, left.length);
+}
+
 /* A path in the data folder (HEADRACE_DATA, else ../shared/data). Where it is missing the test is
  * skipped, or fails when HEADRACE_REQUIRE_DATA=1. */
 TEST_HELPER const char *test_data_path(const char *name)

@@ -5,10 +5,9 @@
 #include "base/disk.h"
 #include "base/progress.h"
 #include "image/decode.h"
-#include "image/folder_source.h"
 #include "index/index.h"
-#include "index/index_source.h"
 #include "index/pack.h"
+#include "tests/support/index_set.h"
 #include "tests/support/jpeg_folder.h"
 
 /* Class folders a, b, c with 40 JPEGs in all. */
@@ -19,22 +18,6 @@ static const char *make_folder(const char *name)
     return folder;
 }
 
-static struct source *open_folder(const char *folder)
-{
-    struct source *source;
-    assert_ok(folder_source_open(folder, NULL, 2, &source));
-    return source;
-}
-
-static struct source *open_index(const char *path)
-{
-    CLEANUP(index_close) struct index *index = NULL;
-    struct source *source;
-    assert_ok(index_open(path, &index));
-    assert_ok(index_source_open(index, &source));
-    return source;
-}
-
 static const struct pack_options small_shards = {.shard_bytes = 16384, .threads = 1};
 
 static void pack(const struct source *source, const char *path, const struct pack_options *options)
@@ -42,16 +25,6 @@ static void pack(const struct source *source, const char *path, const struct pac
     CLEANUP(pack_report_done) struct pack_report report = {0};
     assert_ok(pack_run(source, path, options, &report));
     assert_int_equal(report.problem_count, 0);
-}
-
-static void assert_same_file(const char *a, const char *b)
-{
-    CLEANUP(buffer_done) struct buffer p = {0};
-    CLEANUP(buffer_done) struct buffer q = {0};
-    assert_ok(file_read_all(a, 1 << 24, &p));
-    assert_ok(file_read_all(b, 1 << 24, &q));
-    assert_int_equal(p.length, q.length);
-    assert_memory_equal(p.data, q.data, p.length);
 }
 
 static size_t files_in(const char *folder)
@@ -65,7 +38,7 @@ static size_t files_in(const char *folder)
 static void assert_holds_folder(const char *index_path, const char *folder)
 {
     CLEANUP(index_close) struct index *index = NULL;
-    CLEANUP(source_free) struct source *source = open_folder(folder);
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(folder);
     CLEANUP(buffer_done) struct buffer bytes = {0};
     CLEANUP(buffer_done) struct buffer original = {0};
     assert_ok(index_open(index_path, &index));
@@ -98,7 +71,7 @@ static void bytes_depend_on_the_images_alone(void **state)
 {
     (void)state;
     const char *folder = make_folder("set");
-    CLEANUP(source_free) struct source *source = open_folder(folder);
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(folder);
     assert_ok(folder_create(test_path("one")));
     assert_ok(folder_create(test_path("four")));
     assert_ok(folder_create(test_path("again")));
@@ -110,7 +83,7 @@ static void bytes_depend_on_the_images_alone(void **state)
     assert_holds_folder(test_path("one/set.idx"), folder);
 
     /* From the index again: the same shards. */
-    CLEANUP(source_free) struct source *packed = open_index(test_path("one/set.idx"));
+    CLEANUP(source_free) struct source *packed = index_set_open(test_path("one/set.idx"));
     assert_true(packed->shard_count > 2);
     pack(packed, test_path("again/set.idx"), &options);
     for (size_t i = 0; i < packed->shard_count; i++) {
@@ -127,7 +100,7 @@ static void bytes_depend_on_the_images_alone(void **state)
 static void prediction_is_what_is_written(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("predicted"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("predicted"));
     CLEANUP(pack_report_done) struct pack_report report = {0};
     struct pack_prediction prediction;
     assert_ok(pack_predict(source, &small_shards, &prediction));
@@ -146,9 +119,9 @@ static void prediction_is_what_is_written(void **state)
 static void a_shard_is_an_index_of_its_records(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("trailer"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("trailer"));
     pack(source, test_path("trailer.idx"), &small_shards);
-    CLEANUP(source_free) struct source *whole = open_index(test_path("trailer.idx"));
+    CLEANUP(source_free) struct source *whole = index_set_open(test_path("trailer.idx"));
     CLEANUP(buffer_done) struct buffer a = {0};
     CLEANUP(buffer_done) struct buffer b = {0};
     CLEANUP(index_close) struct index *index = NULL;
@@ -180,11 +153,11 @@ static void in_place_copies_nothing(void **state)
 {
     (void)state;
     const char *folder = make_folder("place");
-    CLEANUP(source_free) struct source *source = open_folder(folder);
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(folder);
     CLEANUP(pack_report_done) struct pack_report report = {0};
     struct pack_options options = {.in_place = true, .threads = 2};
     assert_ok(pack_run(source, test_path("place.idx"), &options, &report));
-    CLEANUP(source_free) struct source *plain = open_index(test_path("place.idx"));
+    CLEANUP(source_free) struct source *plain = index_set_open(test_path("place.idx"));
     assert_int_equal(plain->item_count, 40);
     assert_int_equal(plain->shards[0].kind, SHARD_FOLDER);
     assert_false(plain->items[0].crc_known);
@@ -207,7 +180,7 @@ static void bad_images_follow_the_policy(void **state)
     jpeg_folder_add(folder, "b", "soi.JPEG", &bytes);
     bytes.length = 0;
     jpeg_folder_add(folder, "c", "empty.JPEG", &bytes);
-    CLEANUP(source_free) struct source *source = open_folder(folder);
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(folder);
     assert_int_equal(source->item_count, 43);
 
     struct pack_options options = {.shard_bytes = 16384, .threads = 3, .decode = true};
@@ -238,7 +211,7 @@ static void bad_images_follow_the_policy(void **state)
     assert_int_equal(kept.images, 43);
     assert_int_equal(kept.problem_count, 3);
     assert_string_equal(kept.problems[0].record, "a/cut.JPEG");
-    CLEANUP(source_free) struct source *all = open_index(test_path("kept.idx"));
+    CLEANUP(source_free) struct source *all = index_set_open(test_path("kept.idx"));
     for (size_t i = 0; i < all->item_count; i++) {
         assert_true(all->items[i].crc_known);
         bool is_bad = all->items[i].length <= 2 || strcmp(all->items[i].name, "cut.JPEG") == 0;
@@ -257,7 +230,7 @@ static void assert_no_temporary_files(const char *folder)
 static void nothing_stays_behind_after_a_failure(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("faulty"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("faulty"));
     const char *folder = test_path("faults");
     assert_ok(folder_create(folder));
     unsigned failures = 0;
@@ -285,7 +258,7 @@ static void nothing_stays_behind_after_a_failure(void **state)
 static void a_shorter_set_removes_the_shards_of_a_longer_one(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("longer"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("longer"));
     assert_ok(folder_create(test_path("sets")));
     pack(source, test_path("sets/x.idx"), &small_shards);
     assert_true(files_in(test_path("sets")) > 3);
@@ -303,12 +276,12 @@ static void a_shorter_set_removes_the_shards_of_a_longer_one(void **state)
 static void shards_without_an_index_are_kept(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("lost"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("lost"));
     CLEANUP(pack_report_done) struct pack_report report = {0};
     assert_ok(folder_create(test_path("orphans")));
     const char *path = test_path("orphans/x.idx");
     pack(source, path, &small_shards);
-    CLEANUP(source_free) struct source *itself = open_index(path);
+    CLEANUP(source_free) struct source *itself = index_set_open(path);
     const struct pack_options forced = {.shard_bytes = 16384, .threads = 1, .force = true};
     assert_fails(pack_run(itself, path, &forced, &report), STATUS_USAGE, "images of the source");
     assert_ok(file_remove(path));
@@ -324,7 +297,7 @@ static void shards_without_an_index_are_kept(void **state)
 static void names_of_indexes_are_checked(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("named"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("named"));
     CLEANUP(pack_report_done) struct pack_report report = {0};
     static const char *const bad[] = {"x", "x.index", ".idx", "idx"};
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)

@@ -4,12 +4,11 @@
 
 #include "base/progress.h"
 #include "image/decode.h"
-#include "image/folder_source.h"
 #include "index/check.h"
-#include "index/index_source.h"
 #include "index/pack.h"
 #include "index/record_original.h"
 #include "index/unpack.h"
+#include "tests/support/index_set.h"
 #include "tests/support/jpeg_folder.h"
 #include "tests/support/jpeg_make.h"
 
@@ -73,37 +72,11 @@ static const char *make_folder(const char *name)
     return folder;
 }
 
-static struct source *open_folder(const char *folder)
-{
-    struct source *source;
-    assert_ok(folder_source_open(folder, NULL, 2, &source));
-    return source;
-}
-
-static struct source *open_index(const char *path)
-{
-    CLEANUP(index_close) struct index *index = NULL;
-    struct source *source;
-    assert_ok(index_open(path, &index));
-    assert_ok(index_source_open(index, &source));
-    return source;
-}
-
 static void pack(const struct source *source, const char *path, const struct pack_options *options,
                  struct pack_report *report)
 {
     *report = (struct pack_report){0};
     assert_ok(pack_run(source, path, options, report));
-}
-
-static void assert_same_file(const char *a, const char *b)
-{
-    CLEANUP(buffer_done) struct buffer p = {0};
-    CLEANUP(buffer_done) struct buffer q = {0};
-    assert_ok(file_read_all(a, 1 << 24, &p));
-    assert_ok(file_read_all(b, 1 << 24, &q));
-    assert_int_equal(p.length, q.length);
-    assert_memory_equal(p.data, q.data, p.length);
 }
 
 static void assert_same_shards(const char *a, const char *b, size_t count)
@@ -119,8 +92,8 @@ static void assert_same_shards(const char *a, const char *b, size_t count)
 /* A folder holds the files of another, no more and no less. */
 static void assert_same_folder(const char *a, const char *b)
 {
-    CLEANUP(source_free) struct source *p = open_folder(a);
-    CLEANUP(source_free) struct source *q = open_folder(b);
+    CLEANUP(source_free) struct source *p = jpeg_folder_open(a);
+    CLEANUP(source_free) struct source *q = jpeg_folder_open(b);
     assert_int_equal(p->item_count, q->item_count);
     for (size_t i = 0; i < p->item_count; i++) {
         char file[2][700];
@@ -141,7 +114,7 @@ static const struct pack_options jpeg_options = {.encoding = ENCODING_JPEG,
 static void counts_what_it_keeps_by_reason(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("counted"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("counted"));
     CLEANUP(pack_report_done) struct pack_report report;
     uint64_t refused = 0;
     pack(source, test_path("counted.idx"), &dct_options, &report);
@@ -158,7 +131,7 @@ static void counts_what_it_keeps_by_reason(void **state)
     assert_int_equal(report.encodings[ENCODING_DCT], IMAGES - refused);
 
     /* Sizes and encodings stand in the index. */
-    CLEANUP(source_free) struct source *packed = open_index(test_path("counted.idx"));
+    CLEANUP(source_free) struct source *packed = index_set_open(test_path("counted.idx"));
     for (size_t i = 0; i < packed->item_count; i++) {
         assert_int_not_equal(packed->items[i].width, 0);
         assert_true(packed->items[i].crc_known);
@@ -175,7 +148,7 @@ static void the_files_come_back(void **state)
 {
     (void)state;
     const char *folder = make_folder("there");
-    CLEANUP(source_free) struct source *source = open_folder(folder);
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(folder);
     CLEANUP(pack_report_done) struct pack_report report;
     CLEANUP(index_close) struct index *index = NULL;
     struct unpack_report unpacked;
@@ -192,7 +165,7 @@ static void the_files_come_back(void **state)
 static void records_are_verified_by_making_the_files(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("checked"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("checked"));
     CLEANUP(pack_report_done) struct pack_report report;
     CLEANUP(check_report_done) struct check_report check = {0};
     CLEANUP(index_close) struct index *index = NULL;
@@ -206,7 +179,7 @@ static void records_are_verified_by_making_the_files(void **state)
 static void bytes_depend_on_the_images_alone(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("set"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("set"));
     CLEANUP(pack_report_done) struct pack_report report;
     struct pack_options options = dct_options;
     pack(source, test_path("one.idx"), &options, &report);
@@ -222,8 +195,8 @@ static void bytes_depend_on_the_images_alone(void **state)
     pack(source, test_path("plain.idx"), &jpeg_options, &report);
     size_t plain_shards = report.shards;
     pack_report_done(&report);
-    CLEANUP(source_free) struct source *plain = open_index(test_path("plain.idx"));
-    CLEANUP(source_free) struct source *dct = open_index(test_path("one.idx"));
+    CLEANUP(source_free) struct source *plain = index_set_open(test_path("plain.idx"));
+    CLEANUP(source_free) struct source *dct = index_set_open(test_path("one.idx"));
     pack(plain, test_path("plain-dct.idx"), &options, &report);
     assert_same_shards("one", "plain-dct", shards);
     pack_report_done(&report);
@@ -237,7 +210,7 @@ static void bytes_depend_on_the_images_alone(void **state)
 static void knows_when_it_is_done(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("done"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("done"));
     CLEANUP(pack_report_done) struct pack_report report;
     struct pack_prediction prediction;
     const char *path = test_path("done.idx");
@@ -261,7 +234,7 @@ static void problems_with_images_follow_the_policy(void **state)
     CLEANUP(buffer_done) struct buffer bytes = {0};
     assert_ok(buffer_append(&bytes, "no image", 8));
     jpeg_folder_add(folder, "a", "bad.JPEG", &bytes);
-    CLEANUP(source_free) struct source *source = open_folder(folder);
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(folder);
     CLEANUP(pack_report_done) struct pack_report report = {0};
     struct pack_options options = dct_options;
     assert_fails(pack_run(source, test_path("bad.idx"), &options, &report), STATUS_CORRUPT,
@@ -312,7 +285,7 @@ static void check_jpeg(const struct image_info *info)
 static void lossy_packing_shrinks_and_encodes_anew(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *source = open_folder(make_folder("lossy"));
+    CLEANUP(source_free) struct source *source = jpeg_folder_open(make_folder("lossy"));
     CLEANUP(pack_report_done) struct pack_report report;
     struct pack_options options = dct_options;
     options.max_side = 40;

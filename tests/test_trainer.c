@@ -20,16 +20,6 @@ static const char *with_paths(const char *format, const char *first, const char 
     return text;
 }
 
-static void assert_same_file(const char *a, const char *b)
-{
-    CLEANUP(buffer_done) struct buffer left = {0};
-    CLEANUP(buffer_done) struct buffer right = {0};
-    assert_ok(file_read_all(a, (size_t)1 << 30, &left));
-    assert_ok(file_read_all(b, (size_t)1 << 30, &right));
-    assert_int_equal(left.length, right.length);
-    assert_memory_equal(left.data, right.data, left.length);
-}
-
 /* A run of one step, from which most tests go on: drawing the first weights takes longer than a
  * step. */
 static int base_make(void **state)

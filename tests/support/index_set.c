@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/crc32c.h"
+#include "index/index_source.h"
 #include "tests/test.h"
 
 static void add_classes(struct source *source, size_t class_count)
@@ -93,4 +94,13 @@ int index_set_equal(struct index *index, const struct source *source)
             return 0;
     }
     return 1;
+}
+
+struct source *index_set_open(const char *path)
+{
+    CLEANUP(index_close) struct index *index = NULL;
+    struct source *source;
+    assert_ok(index_open(path, &index));
+    assert_ok(index_source_open(index, &source));
+    return source;
 }

@@ -11,6 +11,9 @@
  * second no size. */
 struct source *index_set_make(const char *path, size_t count, size_t class_count);
 
+/* The index at `path` as a source. */
+struct source *index_set_open(const char *path);
+
 /* Whether the index holds exactly the source's records, classes and bytes. Says the first
  * difference. */
 int index_set_equal(struct index *index, const struct source *source);

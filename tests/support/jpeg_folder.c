@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "image/decode.h"
+#include "image/folder_source.h"
 #include "tests/test.h"
 
 void jpeg_folder_image(uint64_t number, struct buffer *bytes)
@@ -35,4 +36,11 @@ void jpeg_folder_make(const char *folder)
         jpeg_folder_image(i, &bytes);
         jpeg_folder_add(folder, i % 5 == 0 ? "a" : i % 3 == 0 ? "b" : "c", file, &bytes);
     }
+}
+
+struct source *jpeg_folder_open(const char *folder)
+{
+    struct source *source;
+    assert_ok(folder_source_open(folder, NULL, 2, &source));
+    return source;
 }

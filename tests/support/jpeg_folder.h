@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "image/source.h"
 
 /* The JPEG of a number: 8 … 67 pixels a side, random colours. */
 void jpeg_folder_image(uint64_t number, struct buffer *bytes);
@@ -13,5 +14,7 @@ void jpeg_folder_add(const char *folder, const char *class_name, const char *nam
                      const struct buffer *bytes);
 /* Makes FOLDER/{a,b,c} with x_0.JPEG … x_39.JPEG in all. */
 void jpeg_folder_make(const char *folder);
+/* Class folders as a source. */
+struct source *jpeg_folder_open(const char *folder);
 
 #endif
