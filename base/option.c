@@ -24,6 +24,7 @@ static void row_add(uint64_t bits[4], size_t row)
 /* A run over words: a command line, or one line of a text. */
 struct parser {
     const struct option *table;
+    const struct option_usage *usage; /* NULL: of a text */
     void *arguments;
     struct row_set locked; /* rows whose values stay */
     struct row_set given;  /* rows met in this run */
@@ -47,9 +48,24 @@ static const struct option *row_find_letter(const struct option *table, char let
     return NULL;
 }
 
-static struct status option_unknown(const struct option *table, const char *word)
+/* Other programs take their output with an option. */
+static bool is_output_name(const char *typed)
 {
+    static const char *const names[] = {"o", "d", "C", "out", "output", "dest", "directory"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+        if (strcmp(typed, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static struct status option_unknown(const struct parser *parser, const char *word)
+{
+    const struct option *table = parser->table;
+    const struct option_usage *usage = parser->usage;
     const char *typed = word + strspn(word, "-");
+    if (usage && usage->positionals && strstr(usage->positionals, "DEST") && is_output_name(typed))
+        FAIL(STATUS_USAGE, "there is no option '%s': DEST is given without one: headrace %s %s",
+             word, usage->command, usage->positionals);
     struct nearest nearest = nearest_begin(typed);
     for (const struct option *row = table; row->type != OPT_END; row++) {
         if (row->hidden)
@@ -131,7 +147,7 @@ static struct status long_take(struct parser *parser, char *word)
         return flag_take(parser, row, false, text);
     if (equals)
         *equals = '\0'; /* the message shows the name alone */
-    return option_unknown(parser->table, word);
+    return option_unknown(parser, word);
 }
 
 static struct status short_take(struct parser *parser, char *word)
@@ -139,7 +155,7 @@ static struct status short_take(struct parser *parser, char *word)
     const struct option *row = row_find_letter(parser->table, word[1]);
     char *text = word[2] ? word + 2 : NULL;
     if (!row)
-        return option_unknown(parser->table, word);
+        return option_unknown(parser, word);
     if (row->type == OPT_FLAG)
         return flag_take(parser, row, true, text);
     return value_take(parser, row, text);
@@ -191,6 +207,7 @@ struct status option_parse_arguments(const struct option_usage *usage, const str
                                      struct option_parse *ret_parse)
 {
     struct parser parser = {.table = table,
+                            .usage = usage,
                             .arguments = arguments,
                             .next = argv + 1,
                             .end = argv + argc};

@@ -67,6 +67,38 @@ static struct status archive_layout_at(const char *path, enum archive_layout *re
     return archive_layout_find(file, ret_layout);
 }
 
+/* One archive with class folders below train/ and val/. */
+static struct status prefixes_open_pair(const char *path, struct source **ret_train,
+                                        struct source **ret_val)
+{
+    CLEANUP(archive_file_close) struct archive_file *file = NULL;
+    CLEANUP(source_free) struct source *train = NULL;
+    TRY(archive_file_open(path, &file));
+    TRY(archive_file_check_ranges(file));
+    TRY(tar_source_open(file, "train", NULL, &train));
+    TRY(tar_source_open(file, "val", train->classes, ret_val));
+    *ret_train = MOVE(train);
+    return OK;
+}
+
+/* Who did not choose one part may want both. */
+static struct status advise_pair(const char *path, struct status status)
+{
+    CLEANUP(source_free) struct source *train = NULL;
+    CLEANUP(source_free) struct source *val = NULL;
+    struct status pair = prefixes_open_pair(path, &train, &val);
+    if (pair.code == STATUS_DONE) {
+        struct status advised =
+            status_make(status.code,
+                        "%s; or give a folder for both, with a slash at its end: -o DIR/",
+                        status_message(&status));
+        status_clear(&status);
+        return advised;
+    }
+    status_clear(&pair);
+    return status;
+}
+
 static struct status archive_open(const struct source_request *request, struct source **ret_source)
 {
     CLEANUP(devkit_free) struct devkit *devkit = NULL;
@@ -83,8 +115,11 @@ static struct status archive_open(const struct source_request *request, struct s
              request->path);
     if (request->devkit || layout == LAYOUT_VAL)
         TRY(devkit_find(request->devkit, folder, &devkit));
-    return archive_source_open(request->path, devkit, request->prefix, request->threads,
-                               ret_source);
+    struct status status =
+        archive_source_open(request->path, devkit, request->prefix, request->threads, ret_source);
+    if (status.code == STATUS_USAGE && layout == LAYOUT_CLASS_FOLDERS && !request->prefix)
+        return advise_pair(request->path, status);
+    return status;
 }
 
 /* What tells the classes of flat images in a folder: what was named, or what is found; NULL for
@@ -197,20 +232,6 @@ static struct status archives_open_pair(const struct source_request *request,
     TRY(devkit_find(request->devkit, request->path, &devkit));
     TRY(archive_source_open(parts->train, devkit, NULL, request->threads, &train));
     TRY(archive_source_open(parts->val, devkit, NULL, request->threads, ret_val));
-    *ret_train = MOVE(train);
-    return OK;
-}
-
-/* One archive with class folders below train/ and val/. */
-static struct status prefixes_open_pair(const char *path, struct source **ret_train,
-                                        struct source **ret_val)
-{
-    CLEANUP(archive_file_close) struct archive_file *file = NULL;
-    CLEANUP(source_free) struct source *train = NULL;
-    TRY(archive_file_open(path, &file));
-    TRY(archive_file_check_ranges(file));
-    TRY(tar_source_open(file, "train", NULL, &train));
-    TRY(tar_source_open(file, "val", train->classes, ret_val));
     *ret_train = MOVE(train);
     return OK;
 }

@@ -186,6 +186,11 @@ static struct status read_kaggle_zip(const char *path, struct devkit_files *file
     TRY(kaggle_zip_open(path, &zip));
     TRY(kaggle_zip_read_text(zip, KAGGLE_SOLUTION, max_file_bytes, &files->solution,
                              &files->solution_path));
+    if (!files->solution_path)
+        FAIL(STATUS_NOT_FOUND,
+             "%s has no " KAGGLE_SOLUTION ", which tells the classes of its validation images; "
+             "download it again",
+             path);
     return kaggle_zip_read_text(zip, KAGGLE_MAPPING, max_file_bytes, &files->mapping,
                                 &files->mapping_path);
 }
@@ -194,8 +199,6 @@ static struct status find_files(const char *path, struct devkit_files *files)
 {
     if (is_solution_name(path) && path_exists(path)) {
         TRY(read_kaggle_files(path, files));
-    } else if (zip_recognise(path)) {
-        TRY(read_kaggle_zip(path, files));
     } else if (path_is_folder(path)) {
         TRY(read_folder(path, max_folder_depth, files));
         if (!files->meta_path)
@@ -345,7 +348,11 @@ struct status devkit_open(const char *path, struct devkit **ret_devkit)
     CLEANUP(devkit_files_done) struct devkit_files files = {0};
     TRY(memory_alloc(1, sizeof *devkit, &devkit));
     TRY(string_copy(path, &devkit->path));
-    TRY(status_context(find_files(path, &files), "devkit"));
+    /* A zip file is more than a devkit, so its own messages say what is wrong with it. */
+    if (zip_recognise(path))
+        TRY(read_kaggle_zip(path, &files));
+    else
+        TRY(status_context(find_files(path, &files), "devkit"));
     if (files.meta_path) {
         TRY(make_classes(devkit, &files));
         TRY(parse_truth(devkit, &files));

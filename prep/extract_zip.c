@@ -73,9 +73,9 @@ static struct status check_classes(const struct zip_job *zip)
     for (size_t i = 0; devkit && i < zip->class_count; i++) {
         kaggle_wnid(zip->images->items[zip->starts[i]].wnid_number, wnid);
         if (class_table_find(devkit_classes(devkit), wnid) < 0)
-            FAIL(STATUS_CORRUPT, "%s has a class that the %zu of %s do not have: %s",
-                 zip->job->options->archive, class_table_count(devkit_classes(devkit)),
-                 devkit_path(devkit), wnid);
+            FAIL(STATUS_CORRUPT, "%s has images of %s, which is none of the %zu classes of %s",
+                 zip->job->options->archive, wnid, class_table_count(devkit_classes(devkit)),
+                 devkit_path(devkit));
     }
     return OK;
 }

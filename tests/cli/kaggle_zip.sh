@@ -64,6 +64,15 @@ headrace extract "$zip" "$work/x" --delete-source
 expect_error 2 'holds more than is extracted from it'
 headrace pack "$zip" -o "$work/x.idx"
 expect_error 1 "a zip file; Kaggle's of ILSVRC2012 is taken by headrace prep and extract"
+printf 'no images' >"$work/readme"
+python3 -m zipfile -c "$work/other.zip" "$work/readme"
+python3 -m zipfile -c "$work/unlabelled.zip" "$work/tree/ILSVRC"
+for command in prep extract; do
+    headrace $command "$work/other.zip" "$work/x"
+    expect_error 1 "error: .*/other.zip is a zip file, but not Kaggle's of ILSVRC2012 .*: unpack it with unzip first"
+    headrace $command "$work/unlabelled.zip" "$work/x"
+    expect_error 1 'error: .*/unlabelled.zip has no LOC_val_solution.csv, .*; download it again'
+done
 head -c 300000 "$zip" >"$work/cut.zip"
 headrace prep "$work/cut.zip" "$work/x"
 expect_error 1 'cut short at its 300000 bytes; go on with the download'

@@ -23,6 +23,15 @@ for command in prep extract; do
 done
 headrace pack "$val"
 expect_error 2 'the option --out NAME.idx|DIR/ is missing'
+for wrong in '-o x' '-C x' '--output x' '--dest=x'; do
+    # shellcheck disable=SC2086 # words are wanted
+    headrace unpack x.idx $wrong
+    expect_error 2 "no option '${wrong%[ =]x}': DEST is given without one: headrace unpack INDEX DEST"
+done
+headrace extract "$val" -o "$work/x"
+expect_error 2 'headrace extract ARCHIVE DEST'
+headrace info x.idx -o x
+expect_error 2 "no option '-o'; --help lists all"
 headrace verify "$val" --devkti "$devkit"
 expect_error 2 "no option '--devkti'; did you mean '--devkit'"
 headrace verify "$val" --devkit
@@ -50,6 +59,8 @@ run_advice 'mkdir -p [^;]*'
 expect_file "$work/un packed/val/cat/1.JPEG"
 headrace extract "$devkit" "$work/x"
 expect_error 2 'is a devkit; it needs no unpacking: give it with --devkit'
+headrace pack "$HEADRACE_DATA/cifar10.tar" -o "$work/x.idx"
+expect_error 2 'choose one with --prefix: val, train; or give a folder for both, .*: -o DIR/'
 headrace pack "$devkit" -o "$work/x.idx"
 expect_error 2 'is the devkit, which has no images'
 headrace organize "$work/nowhere"
