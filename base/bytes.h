@@ -43,10 +43,12 @@ static inline void store_le32(void *p, uint32_t v)
     store_le16((uint8_t *)p + 2, (uint16_t)(v >> 16));
 }
 
+/* At once: of single bytes, compilers make vectors first and one store last. */
 static inline void store_le64(void *p, uint64_t v)
 {
-    store_le32(p, (uint32_t)v);
-    store_le32((uint8_t *)p + 4, (uint32_t)(v >> 32));
+    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+        v = __builtin_bswap64(v);
+    memcpy(p, &v, sizeof v);
 }
 
 /* A growing byte string. Zero it to start (or set ceiling_bytes first); 0 means a ceiling of 1 GiB.

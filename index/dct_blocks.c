@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/memory.h"
 #include "index/dct_row.h"
 
 const struct dct_kernels *dct_kernels_for(enum cpu_level level)
@@ -20,29 +19,16 @@ const struct dct_kernels *dct_kernels_for(enum cpu_level level)
 /* --- Widths --------------------------------------------------------------------------------------
  */
 
-/* How often numbers of each length in bits occur. */
-struct lengths {
-    uint64_t dc[DCT_MAX_DC_BITS + 1];
-    uint64_t magnitude[17]; /* of magnitude − 1, so that 2^w + 1 is the first of length w + 1 */
-};
-
 /* So many rows are looked at, and fewer than twice as many, where there are so many. */
 static const uint32_t sample_rows = 8;
 
-static struct lengths count_lengths(const int16_t (*blocks)[64], uint32_t wide, uint32_t high)
+static struct dct_lengths sample_measure(const struct dct_kernels *kernels,
+                                         const int16_t (*blocks)[64], uint32_t wide, uint32_t high)
 {
-    struct lengths lengths = {0};
+    struct dct_lengths lengths = {0};
     uint32_t step = high > sample_rows ? high / sample_rows : 1;
-    for (uint32_t row = 0; row < high; row += step) {
-        const int16_t(*in_row)[64] = blocks + (size_t)row * wide;
-        int16_t before = 0;
-        for (uint32_t i = 0; i < wide; before = in_row[i][0], i++) {
-            lengths.dc[dct_signed_bits(dct_dc_difference(in_row[i], before))]++;
-            for (unsigned k = 1; k < 64; k++)
-                if (in_row[i][k])
-                    lengths.magnitude[dct_bit_length(dct_magnitude(in_row[i][k]) - 1)]++;
-        }
-    }
+    for (uint32_t row = 0; row < high; row += step)
+        kernels->measure(blocks + (size_t)row * wide, wide, &lengths);
     return lengths;
 }
 
@@ -56,7 +42,7 @@ static uint64_t dc_cost(const uint64_t *up_to, const uint8_t *dc_bits)
     return cost;
 }
 
-static void choose_dc_bits(const struct lengths *lengths, uint8_t *ret_dc_bits)
+static void choose_dc_bits(const struct dct_lengths *lengths, uint8_t *ret_dc_bits)
 {
     uint64_t best = UINT64_MAX, up_to[DCT_MAX_DC_BITS + 1] = {lengths->dc[0]};
     for (unsigned i = 1; i <= DCT_MAX_DC_BITS; i++)
@@ -73,15 +59,12 @@ static void choose_dc_bits(const struct lengths *lengths, uint8_t *ret_dc_bits)
 }
 
 /* The bits of fields and escapes; that of two-byte escapes is the same for all widths. */
-static uint64_t field_cost(const struct lengths *lengths, unsigned field_bits)
+static uint64_t field_cost(const struct dct_lengths *lengths, unsigned field_bits)
 {
-    uint64_t cost = 0;
-    for (unsigned bits = 1; bits < ARRAY_LENGTH(lengths->magnitude); bits++)
-        cost += lengths->magnitude[bits] * (field_bits + (bits > field_bits ? 8 : 0));
-    return cost;
+    return lengths->above[0] * field_bits + lengths->above[field_bits] * 8;
 }
 
-static unsigned choose_field_bits(const struct lengths *lengths)
+static unsigned choose_field_bits(const struct dct_lengths *lengths)
 {
     unsigned best = 1;
     for (unsigned bits = 2; bits <= DCT_MAX_FIELD_BITS; bits++)
@@ -90,9 +73,10 @@ static unsigned choose_field_bits(const struct lengths *lengths)
     return best;
 }
 
-struct dct_code dct_code_choose(const int16_t (*blocks)[64], uint32_t wide, uint32_t high)
+struct dct_code dct_code_choose(const struct dct_kernels *kernels, const int16_t (*blocks)[64],
+                                uint32_t wide, uint32_t high)
 {
-    struct lengths lengths = count_lengths(blocks, wide, high);
+    struct dct_lengths lengths = sample_measure(kernels, blocks, wide, high);
     struct dct_code code = {.field_bits = (uint8_t)choose_field_bits(&lengths)};
     choose_dc_bits(&lengths, code.dc_bits);
     return code;

@@ -63,6 +63,14 @@ struct dct_sink {
     unsigned pending_bits;
 };
 
+/* How often numbers of each length occur in blocks. */
+struct dct_lengths {
+    uint64_t dc[DCT_MAX_DC_BITS + 1]; /* DC differences, by their bits with the sign */
+    /* Coefficients beyond the DC whose magnitude is above 2^b, so that b bits do not hold what it
+     * exceeds 1 by. */
+    uint64_t above[DCT_MAX_FIELD_BITS + 1];
+};
+
 struct dct_kernels {
     /* Writes blocks first … first + count − 1 to `out`, 64-byte aligned. False where the row's
      * streams do not end where the row does; no byte beyond the 64 behind it is read then either.
@@ -73,6 +81,8 @@ struct dct_kernels {
      * bytes more. False where the format cannot hold a coefficient. */
     bool (*write)(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
                   struct dct_sink *sinks);
+    /* Adds the numbers of a row of blocks, in zigzag order. */
+    void (*measure)(const int16_t (*blocks)[64], uint32_t count, struct dct_lengths *lengths);
 };
 
 extern const struct dct_kernels dct_plain;
@@ -86,7 +96,8 @@ const struct dct_kernels *dct_kernels_for(enum cpu_level level);
 
 /* The widths with which a component of (high, wide) blocks, in zigzag order, is small: those that
  * serve a sample of its rows best. */
-struct dct_code dct_code_choose(const int16_t (*blocks)[64], uint32_t wide, uint32_t high);
+struct dct_code dct_code_choose(const struct dct_kernels *kernels, const int16_t (*blocks)[64],
+                                uint32_t wide, uint32_t high);
 
 /* Appends a row of `count` blocks. `scratch` is of the caller, for reuse. Fails with
  * STATUS_UNSUPPORTED for a coefficient of -32768 and STATUS_NO_MEMORY. */

@@ -321,8 +321,8 @@ static bool write_block(struct dct_sink *sinks, const int16_t *block, int16_t dc
     return true;
 }
 
-bool dct_write_row_avx2(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
-                        struct dct_sink *sinks)
+static bool write_row(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
+                      struct dct_sink *sinks)
 {
     for (uint32_t i = 0; i < count; i++)
         if (!write_block(sinks, blocks[i], i > 0 ? blocks[i - 1][0] : 0, code))
@@ -330,6 +330,52 @@ bool dct_write_row_avx2(const int16_t (*blocks)[64], uint32_t count, const struc
     return true;
 }
 
-const struct dct_kernels dct_avx2 = {read_row, dct_write_row_avx2};
+/* --- Measuring -----------------------------------------------------------------------------------
+ */
+
+/* So many blocks can add two to a byte. */
+static const uint32_t max_measured = UINT8_MAX / 2;
+
+/* The magnitudes of 32 coefficients, those above 127 as 127, in some order. */
+static inline __m256i clamped_magnitudes(__m256i upper, __m256i lower)
+{
+    const __m256i most = _mm256_set1_epi16(INT8_MAX);
+    return _mm256_packs_epi16(_mm256_min_epu16(_mm256_abs_epi16(upper), most),
+                              _mm256_min_epu16(_mm256_abs_epi16(lower), most));
+}
+
+static void measure_magnitudes(const int16_t (*blocks)[64], uint32_t count, uint64_t *above)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i counts[DCT_MAX_FIELD_BITS + 1] = {zero};
+    for (uint32_t i = 0; i < count; i++) {
+        const __m256i *block = (const __m256i *)blocks[i];
+        __m256i first = _mm256_insert_epi16(_mm256_loadu_si256(block), 0, 0);
+        __m256i upper = clamped_magnitudes(first, _mm256_loadu_si256(block + 1));
+        __m256i lower =
+            clamped_magnitudes(_mm256_loadu_si256(block + 2), _mm256_loadu_si256(block + 3));
+        for (unsigned b = 0; b <= DCT_MAX_FIELD_BITS; b++) {
+            __m256i bound = _mm256_set1_epi8((char)(1 << b));
+            counts[b] =
+                _mm256_sub_epi8(counts[b], _mm256_add_epi8(_mm256_cmpgt_epi8(upper, bound),
+                                                           _mm256_cmpgt_epi8(lower, bound)));
+        }
+    }
+    for (unsigned b = 0; b <= DCT_MAX_FIELD_BITS; b++)
+        above[b] += sum_lanes(_mm256_sad_epu8(counts[b], zero));
+}
+
+void dct_measure_row_avx2(const int16_t (*blocks)[64], uint32_t count, struct dct_lengths *lengths)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        int difference = dct_dc_difference(blocks[i], i > 0 ? blocks[i - 1][0] : 0);
+        lengths->dc[dct_signed_bits(difference)]++;
+    }
+    for (uint32_t i = 0; i < count; i += max_measured)
+        measure_magnitudes(blocks + i, count - i < max_measured ? count - i : max_measured,
+                           lengths->above);
+}
+
+const struct dct_kernels dct_avx2 = {read_row, write_row, dct_measure_row_avx2};
 
 #endif

@@ -1,6 +1,7 @@
 #ifdef __x86_64__
 
 #include <immintrin.h>
+#include <string.h>
 
 #include "index/dct_row.h"
 
@@ -261,6 +262,122 @@ static bool read_row(const struct dct_row *row, const struct dct_order *order, u
     return true;
 }
 
-const struct dct_kernels dct_avx512 = {read_row, dct_write_row_avx2};
+/* --- Writing -------------------------------------------------------------------------------------
+ */
+
+/* How 64 fields, a byte each, become a string of bits: neighbours are joined to 2, 4 and 8 fields,
+ * and the eights are as many whole bytes as a field has bits. */
+struct packing {
+    __m512i two, four; /* weights */
+    __m128i eight;     /* by how much the upper half of 64 bits goes down */
+    __m512i bytes;     /* which of all bytes stand where in the string */
+    __mmask64 all;
+    unsigned field_bits;
+};
+
+static inline struct packing packing_make(unsigned field_bits)
+{
+    uint8_t bytes[64] = {0};
+    for (unsigned i = 0; i < 8 * field_bits; i++)
+        bytes[i] = (uint8_t)(i / field_bits * 8 + i % field_bits);
+    return (struct packing){
+        .two = _mm512_set1_epi16((short)(1 | 1 << field_bits << 8)),
+        .four = _mm512_set1_epi32(1 | 1 << 2 * field_bits << 16),
+        .eight = _mm_cvtsi32_si128(32 - 4 * (int)field_bits),
+        .bytes = _mm512_loadu_si512(bytes),
+        .all = _bzhi_u64(UINT64_MAX, 8 * field_bits),
+        .field_bits = field_bits,
+    };
+}
+
+/* Appends the first `count` of 64 fields; the others are 0. */
+static inline void write_fields(struct dct_sink *sink, __m512i fields, unsigned count,
+                                const struct packing *by)
+{
+    __m512i fours = _mm512_madd_epi16(_mm512_maddubs_epi16(fields, by->two), by->four);
+    __m512i upper = _mm512_srl_epi64(_mm512_maskz_mov_epi32(0xAAAA, fours), by->eight);
+    __m512i eights = _mm512_or_si512(_mm512_maskz_mov_epi32(0x5555, fours), upper);
+    __m512i string = _mm512_maskz_permutexvar_epi8(by->all, by->bytes, eights);
+
+    __m512i before = _mm512_alignr_epi64(string, _mm512_setzero_si512(), 7);
+    __m512i shift = _mm512_set1_epi64((int64_t)sink->pending_bits);
+    __m128i pending = _mm_cvtsi64_si128((int64_t)sink->pending);
+    string =
+        _mm512_or_si512(_mm512_shldv_epi64(string, before, shift), _mm512_zextsi128_si512(pending));
+    _mm512_storeu_si512(sink->next, string);
+    unsigned bits = sink->pending_bits + count * by->field_bits;
+    sink->next += bits / 8;
+    sink->pending = *sink->next;
+    sink->pending_bits = bits % 8;
+}
+
+/* Appends what escapes the fields. Few need two bytes. */
+static inline void write_escapes(struct dct_sink *sinks, const int16_t *block, __m512i magnitudes,
+                                 uint64_t escaped)
+{
+    if (__builtin_expect((_mm512_movepi8_mask(magnitudes) & escaped) != 0, 0)) {
+        for (; escaped; escaped &= escaped - 1)
+            dct_write_escape(sinks, dct_magnitude(block[_tzcnt_u64(escaped)]));
+        return;
+    }
+    struct dct_sink *sink = &sinks[DCT_STREAM_ESCAPE];
+    _mm512_storeu_si512(sink->next, _mm512_maskz_compress_epi8(escaped, magnitudes));
+    sink->next += (unsigned)_mm_popcnt_u64(escaped);
+}
+
+/* The low bytes of 64 numbers; those above 255 are 255. */
+static inline __m512i clamp_to_bytes(__m512i upper, __m512i lower)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtusepi16_epi8(upper)),
+                              _mm512_cvtusepi16_epi8(lower), 1);
+}
+
+static inline __attribute__((always_inline)) bool write_block(struct dct_sink *sinks,
+                                                              const int16_t *block,
+                                                              int16_t dc_before,
+                                                              const struct dct_code *code,
+                                                              const struct packing *by)
+{
+    const uint64_t not_dc = ~(uint64_t)1;
+    __m512i upper = _mm512_loadu_si512(block), lower = _mm512_loadu_si512(block + 32);
+    uint64_t negative = _mm512_movepi16_mask(upper) | (uint64_t)_mm512_movepi16_mask(lower) << 32;
+    upper = _mm512_maskz_abs_epi16((__mmask32)not_dc, upper);
+    lower = _mm512_abs_epi16(lower);
+    if (_mm512_movepi16_mask(_mm512_or_si512(upper, lower)))
+        return false; /* the magnitude of -32768 */
+
+    __m512i magnitudes = clamp_to_bytes(upper, lower);
+    uint64_t mask = _mm512_test_epi8_mask(magnitudes, magnitudes);
+    uint64_t large = _mm512_cmpgt_epu8_mask(magnitudes, _mm512_set1_epi8(1));
+    __m512i most = _mm512_set1_epi8((char)((1U << by->field_bits) - 1));
+    __m512i fields = _mm512_sub_epi8(magnitudes, _mm512_set1_epi8(DCT_FIELD_BASE));
+    uint64_t escaped = _mm512_mask_cmpge_epu8_mask(large, fields, most);
+    fields = _mm512_maskz_compress_epi8(large, _mm512_min_epu8(fields, most));
+
+    unsigned last = dct_last(mask), mask_bits = dct_mask_bits(last);
+    unsigned count = (unsigned)_mm_popcnt_u64(mask);
+    dct_write_dc(sinks, dct_dc_difference(block, dc_before), last, code);
+    dct_sink_bits_64(&sinks[DCT_STREAM_MASK], _bzhi_u64(mask >> 1, mask_bits), mask_bits);
+    dct_sink_bits_64(&sinks[DCT_STREAM_LARGE], _pext_u64(large, mask), count);
+    dct_sink_bits_64(&sinks[DCT_STREAM_SIGN], _pext_u64(negative, mask), count);
+    write_fields(&sinks[DCT_STREAM_FIELD], fields, (unsigned)_mm_popcnt_u64(large), by);
+    write_escapes(sinks, block, magnitudes, escaped);
+    return true;
+}
+
+static bool write_row(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
+                      struct dct_sink *sinks)
+{
+    const struct packing by = packing_make(code->field_bits);
+    struct dct_sink own[DCT_STREAMS]; /* bytes that are written cannot be its */
+    memcpy(own, sinks, sizeof own);
+    bool holds = true;
+    for (uint32_t i = 0; holds && i < count; i++)
+        holds = write_block(own, blocks[i], i > 0 ? blocks[i - 1][0] : 0, code, &by);
+    memcpy(sinks, own, sizeof own);
+    return holds;
+}
+
+const struct dct_kernels dct_avx512 = {read_row, write_row, dct_measure_row_avx2};
 
 #endif

@@ -139,4 +139,15 @@ static bool write_row(const int16_t (*blocks)[64], uint32_t count, const struct 
     return true;
 }
 
-const struct dct_kernels dct_plain = {read_row, write_row};
+static void measure_row(const int16_t (*blocks)[64], uint32_t count, struct dct_lengths *lengths)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        int difference = dct_dc_difference(blocks[i], i > 0 ? blocks[i - 1][0] : 0);
+        lengths->dc[dct_signed_bits(difference)]++;
+        for (unsigned k = 1; k < 64; k++)
+            for (unsigned b = 0; b <= DCT_MAX_FIELD_BITS; b++)
+                lengths->above[b] += dct_magnitude(blocks[i][k]) > 1U << b;
+    }
+}
+
+const struct dct_kernels dct_plain = {read_row, write_row, measure_row};

@@ -62,7 +62,8 @@ static struct status check_frame(const struct frame *frame)
     return OK;
 }
 
-static struct layout layout_make(const struct coefficients *coefficients)
+static struct layout layout_make(const struct dct_kernels *kernels,
+                                 const struct coefficients *coefficients)
 {
     const struct frame *frame = &coefficients->frame;
     struct layout layout = {0};
@@ -76,7 +77,7 @@ static struct layout layout_make(const struct coefficients *coefficients)
         if (table == layout.table_count)
             layout.component_of[layout.table_count++] = (uint8_t)c;
         layout.table_of[c] = (uint8_t)table;
-        layout.codes[c] = dct_code_choose((const int16_t(*)[64])coefficients->blocks[c],
+        layout.codes[c] = dct_code_choose(kernels, (const int16_t(*)[64])coefficients->blocks[c],
                                           component->blocks_wide, component->blocks_high);
     }
     return layout;
@@ -105,11 +106,11 @@ static struct status append_tables(const struct frame *frame, const struct layou
 }
 
 /* Appends the rows of all components, and their lengths to `lengths`. */
-static struct status append_rows(const struct coefficients *coefficients, struct layout *layout,
+static struct status append_rows(const struct dct_kernels *kernels,
+                                 const struct coefficients *coefficients, struct layout *layout,
                                  struct buffer *lengths, struct buffer *out)
 {
     CLEANUP(buffer_done) struct buffer scratch = {0};
-    const struct dct_kernels *kernels = dct_kernels_for(cpu_level());
     for (unsigned c = 0; c < coefficients->frame.component_count; c++) {
         const struct frame_component *component = &coefficients->frame.components[c];
         const int16_t(*blocks)[64] = (const int16_t(*)[64])coefficients->blocks[c];
@@ -172,9 +173,10 @@ struct status dct_record_write(const struct coefficients *coefficients, const vo
     const struct frame *frame = &coefficients->frame;
     CLEANUP(buffer_done)
     struct buffer lengths = {0}, rows = {0}, tables = {0}, dictionary = {0}, deflated = {0};
+    const struct dct_kernels *kernels = dct_kernels_for(cpu_level());
     TRY(check_frame(frame));
-    struct layout layout = layout_make(coefficients);
-    TRY(append_rows(coefficients, &layout, &lengths, &rows));
+    struct layout layout = layout_make(kernels, coefficients);
+    TRY(append_rows(kernels, coefficients, &layout, &lengths, &rows));
     TRY(append_tables(frame, &layout, &tables));
     TRY(dictionary_for(tables.data, tables.length, &dictionary));
     TRY(deflate_raw(kept, kept_bytes,

@@ -219,15 +219,17 @@ static inline void dct_sink_bits(struct dct_sink *sink, uint64_t bits, unsigned 
     sink->pending_bits = pending_bits & 7;
 }
 
-/* Up to 64 bits. */
+/* Up to 64 bits, and writes up to 16 bytes beyond them. */
 static inline void dct_sink_bits_64(struct dct_sink *sink, uint64_t bits, unsigned count)
 {
-    if (count > 56) {
-        dct_sink_bits(sink, (uint32_t)bits, 32);
-        bits >>= 32;
-        count -= 32;
-    }
-    dct_sink_bits(sink, bits, count);
+    uint64_t pending = sink->pending | bits << sink->pending_bits;
+    uint64_t beyond = bits >> 1 >> (63 - sink->pending_bits);
+    unsigned pending_bits = sink->pending_bits + count;
+    store_le64(sink->next, pending);
+    store_le64(sink->next + 8, beyond);
+    sink->next += pending_bits / 8;
+    sink->pending = pending_bits < 64 ? pending >> (pending_bits & 56) : beyond;
+    sink->pending_bits = pending_bits & 7;
 }
 
 static inline void dct_sink_byte(struct dct_sink *sink, unsigned byte)
@@ -240,8 +242,8 @@ static inline void dct_write_dc(struct dct_sink *sinks, int difference, unsigned
                                 const struct dct_code *code)
 {
     unsigned class = 0, needed = dct_signed_bits(difference);
-    while (code->dc_bits[class] < needed)
-        class ++;
+    for (unsigned i = 0; i < DCT_DC_CLASSES - 1; i++) /* counted, as no branch would foresee it */
+        class += code->dc_bits[i] < needed;
     unsigned bits = code->dc_bits[class];
     dct_sink_byte(&sinks[DCT_STREAM_HEADER], last | class << DCT_CLASS_SHIFT);
     dct_sink_bits(&sinks[DCT_STREAM_DC], dct_low_bits((uint64_t)difference, bits), bits);
@@ -266,8 +268,7 @@ static inline void dct_write_escape(struct dct_sink *sinks, unsigned magnitude)
 
 #ifdef __x86_64__
 /* What AVX-512 could do better here is not worth a second one. */
-bool dct_write_row_avx2(const int16_t (*blocks)[64], uint32_t count, const struct dct_code *code,
-                        struct dct_sink *sinks);
+void dct_measure_row_avx2(const int16_t (*blocks)[64], uint32_t count, struct dct_lengths *lengths);
 #endif
 
 #endif

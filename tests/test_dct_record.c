@@ -200,6 +200,30 @@ static void variants_write_the_same(void **state)
     }
 }
 
+/* Each variant counts what the plain one does, in rows that a byte cannot count, too. */
+static void variants_measure_the_same(void **state)
+{
+    (void)state;
+    CLEANUP(coefficients_done) struct coefficients coefficients = {0};
+    struct frame frame = make_frame(2300, 100, FRAME_GRAY, shapes[0].factors);
+    uint32_t wide = frame.components[0].blocks_wide;
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        fill(&coefficients, &frame, seed);
+        coefficients.blocks[0][seed][1 + seed] = INT16_MIN;
+        for (uint32_t row = 0; row < frame.components[0].blocks_high; row++) {
+            const int16_t(*blocks)[64] =
+                (const int16_t(*)[64])coefficients.blocks[0] + (size_t)row * wide;
+            uint32_t count = seed % 2 ? wide : 1 + (uint32_t)seed * 18 % wide;
+            for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++) {
+                struct dct_lengths plain = {.dc = {1}, .above = {2}}, other = plain;
+                dct_plain.measure(blocks, count, &plain);
+                dct_kernels_for(level)->measure(blocks, count, &other);
+                assert_memory_equal(&other, &plain, sizeof plain);
+            }
+        }
+    }
+}
+
 static void frames_that_no_jpeg_has_are_refused(void **state)
 {
     (void)state;
@@ -398,6 +422,7 @@ int main(void)
         cmocka_unit_test(records_come_back),
         cmocka_unit_test(variants_agree),
         cmocka_unit_test(variants_write_the_same),
+        cmocka_unit_test(variants_measure_the_same),
         cmocka_unit_test(frames_that_no_jpeg_has_are_refused),
         cmocka_unit_test(real_images_come_back),
         cmocka_unit_test(mutated_records_do_no_harm),
