@@ -80,9 +80,10 @@ static struct status record_show(struct index *index, uint64_t i, struct record_
     TRY(index_name(index, i, &name));
     struct status status = record_image_read(image, i, &record);
     if (status.code == STATUS_DONE)
-        status = record_image_decode(image, NULL, &picture);
+        status = index_blame_bytes(index, i, record_image_decode(image, NULL, &picture));
     if (status.code != STATUS_DONE) {
-        log_warning("%s: %s", name, status_message(&status));
+        status = index_blame(index, i, status);
+        log_warning("%s", status_message(&status));
         status_clear(&status);
         TRY(picture_resize(&picture, 1, 1));
         memset(picture.pixels, 0, 3);

@@ -31,7 +31,8 @@ struct checker {
     struct scratch *scratch;
     unsigned threads;
     struct progress *progress;
-    pthread_mutex_t lock; /* guards the report */
+    bool *shards_told; /* of each shard: a finding says already what is wrong with it as a whole */
+    pthread_mutex_t lock; /* guards the report and shards_told */
 };
 
 static void checker_done(struct checker *checker)
@@ -43,6 +44,7 @@ static void checker_done(struct checker *checker)
         buffer_done(&checker->scratch[i].original);
     }
     memory_free(checker->scratch);
+    memory_free(checker->shards_told);
     progress_close(checker->progress);
     pthread_mutex_destroy(&checker->lock);
 }
@@ -120,9 +122,56 @@ static struct status shards_check(struct checker *checker)
 {
     for (size_t i = 0; i < index_shard_count(checker->index); i++) {
         const struct source_shard *shard = index_shard(checker->index, i);
-        TRY(finding_add(checker, CHECK_NO_RECORD, shard->path, shard_check(shard)));
+        struct status status = shard_check(shard);
+        checker->shards_told[i] = status.code != STATUS_DONE;
+        TRY(finding_add(checker, CHECK_NO_RECORD, shard->path, status));
     }
     return OK;
+}
+
+/* Whether a shard's own index has a record where ours says that it is. */
+static struct status trailer_check(const struct index *trailer, const struct record *record)
+{
+    for (uint64_t i = 0; i < index_count(trailer); i++) {
+        struct record other;
+        TRY(index_record(trailer, i, &other));
+        if (other.offset == record->offset && other.length == record->length &&
+            (!record->crc_known || other.crc32c == record->crc32c))
+            return OK;
+    }
+    FAIL(STATUS_CORRUPT,
+         "it is a shard of another index: it never had these %" PRIu32 " bytes at offset %" PRIu64,
+         record->length, record->offset);
+}
+
+/* Whether a finding told of a shard before this call. */
+static bool shard_tell(struct checker *checker, uint32_t shard)
+{
+    pthread_mutex_lock(&checker->lock);
+    bool is_told = checker->shards_told[shard];
+    checker->shards_told[shard] = true;
+    pthread_mutex_unlock(&checker->lock);
+    return is_told;
+}
+
+/* After a bad record: a shard that was exchanged for another one of the same size has many of them,
+ * and they do not tell why. Looked at once for each shard. */
+static struct status shard_suspect(struct checker *checker, uint64_t i)
+{
+    CLEANUP(index_close) struct index *trailer = NULL;
+    struct record record;
+    struct status status = index_record(checker->index, i, &record);
+    if (status.code != STATUS_DONE) { /* the record's own finding */
+        status_clear(&status);
+        return OK;
+    }
+    const struct source_shard *shard = index_shard(checker->index, record.shard);
+    if (shard->kind != SHARD_PACKED || shard_tell(checker, record.shard))
+        return OK;
+    status = index_open(shard->path, &trailer);
+    if (status.code == STATUS_DONE)
+        status = trailer_check(trailer, &record);
+    return finding_add(checker, CHECK_NO_RECORD, shard->path, status);
 }
 
 /* What the index says of a record, and that it stands behind its predecessor. */
@@ -149,14 +198,12 @@ static struct status record_check_place(const struct checker *checker, uint64_t 
              i - 1, i);
     if (order > 0)
         FAIL(STATUS_CORRUPT,
-             "record %" PRIu64 " stands behind record %" PRIu64
-             ", but comes before it by label and name",
-             i, i - 1);
+             "it stands behind record %" PRIu64 ", but comes before it by label and name", i - 1);
     return OK;
 }
 
 static struct status record_check_image(const struct checker *checker, struct scratch *scratch,
-                                        uint64_t i, const struct record *record)
+                                        const struct record *record)
 {
     struct image_info info;
     TRY(record_image_probe(scratch->image, &info));
@@ -166,8 +213,16 @@ static struct status record_check_image(const struct checker *checker, struct sc
              info.height, record->width, record->height);
     if (!checker->options->decode)
         return OK;
-    TRY(record_image_decode(scratch->image, NULL, &scratch->picture));
-    if (record->encoding == ENCODING_JPEG)
+    return record_image_decode(scratch->image, NULL, &scratch->picture);
+}
+
+/* Of a record that was read. */
+static struct status record_check_content(const struct checker *checker, struct scratch *scratch,
+                                          uint64_t i, const struct record *record)
+{
+    struct status status = record_check_image(checker, scratch, record);
+    TRY(index_blame_bytes(checker->index, i, status));
+    if (!checker->options->decode || record->encoding == ENCODING_JPEG)
         return OK;
     return record_original(&scratch->restorer, checker->index, i, &scratch->original);
 }
@@ -188,7 +243,7 @@ static struct status record_check(struct checker *checker, struct scratch *scrat
         return OK;
     TRY(record_image_read(scratch->image, i, &record));
     tally->read_bytes += record.length;
-    return record_check_image(checker, scratch, i, &record);
+    return record_check_content(checker, scratch, i, &record);
 }
 
 /* "CLASS/NAME" of a record, or its number where the index does not tell. */
@@ -224,7 +279,10 @@ static struct status run_check(uint64_t run, unsigned thread, void *context)
             status_clear(&status);
             return described;
         }
+        if (name)
+            status = status_context(status, "record %" PRIu64, i);
         TRY(finding_add(checker, i, where, status));
+        TRY(shard_suspect(checker, i));
     }
     pthread_mutex_lock(&checker->lock);
     checker->report->records += end - first;
@@ -268,6 +326,7 @@ struct status index_check(struct index *index, const struct check_options *optio
     };
     TRY(memory_alloc(class_table_count(index_classes(index)), sizeof *report->class_counts,
                      &report->class_counts));
+    TRY(memory_alloc(index_shard_count(index), sizeof *checker.shards_told, &checker.shards_told));
     TRY(finding_add(&checker, CHECK_NO_RECORD, index_path(index), index_check_sections(index)));
     if (report->finding_count > 0)
         return OK;

@@ -23,7 +23,7 @@ struct check_options {
 struct check_finding {
     uint64_t record; /* CHECK_NO_RECORD: the index or a shard as a whole */
     char *where;     /* "CLASS/NAME", or a file's path */
-    char *what;
+    char *what;      /* of a record: its number, its file, and what is wrong with it */
 };
 #define CHECK_NO_RECORD UINT64_MAX
 

@@ -344,7 +344,7 @@ struct status index_name(const struct index *index, uint64_t i, const char **ret
     return OK;
 }
 
-static struct status record_read(struct index *index, uint64_t i, struct buffer *bytes)
+struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
 {
     struct record record;
     TRY(index_record(index, i, &record));
@@ -367,16 +367,44 @@ static struct status record_read(struct index *index, uint64_t i, struct buffer 
 
 struct status index_blame(const struct index *index, uint64_t i, struct status status)
 {
+    struct record record;
+    const char *class_name = "class unknown", *name = "name unknown";
     if (status.code == STATUS_DONE)
         return status;
-    const char *name = "name unknown";
+    struct status known = index_record(index, i, &record);
+    if (known.code == STATUS_DONE)
+        class_name = class_table_at(index->classes, record.label)->wnid;
+    status_ignore(known);
     status_ignore(index_name(index, i, &name));
-    return status_context(status, "record %" PRIu64 " (%s)", i, name);
+    return status_context(status, "'%s': record %" PRIu64 " (%s/%s)", index->path, i, class_name,
+                          name);
 }
 
-struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
+/* Of a record that is there. */
+static struct status place_describe(const struct index *index, uint64_t i, char **ret_place)
 {
-    return index_blame(index, i, record_read(index, i, bytes));
+    struct record record;
+    const char *name;
+    TRY(index_record(index, i, &record));
+    const struct source_shard *shard = &index->shards[record.shard];
+    if (!shard_is_folder(shard))
+        return string_format(ret_place, "'%s': the %" PRIu32 " bytes at offset %" PRIu64,
+                             shard->path, record.length, record.offset);
+    TRY(index_name(index, i, &name));
+    return shard_record_path(shard, class_table_at(index->classes, record.label)->wnid, name,
+                             ret_place);
+}
+
+struct status index_blame_bytes(const struct index *index, uint64_t i, struct status status)
+{
+    CLEANUP(memory_free) char *place = NULL;
+    if (status.code == STATUS_DONE)
+        return status;
+    struct status described = place_describe(index, i, &place);
+    if (described.code == STATUS_DONE)
+        status = status_context(status, "%s", place);
+    status_ignore(described);
+    return status;
 }
 
 void index_read_ahead(struct index *index, uint32_t shard, uint64_t offset, uint64_t length)

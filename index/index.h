@@ -61,13 +61,16 @@ struct status index_record(const struct index *index, uint64_t i, struct record 
 struct status index_name(const struct index *index, uint64_t i, const char **ret_name);
 
 /* Reads a record's stored bytes with pread, replacing the buffer's content, and checks its CRC
- * where known. At least RECORD_PADDING zero bytes follow in memory. Failures name shard, offset and
- * record. Thread-safe. */
+ * where known. At least RECORD_PADDING zero bytes follow in memory. Failures name shard and offset.
+ * Thread-safe. */
 #define RECORD_PADDING 64
 struct status index_read(struct index *index, uint64_t i, struct buffer *bytes);
 
-/* Puts a record's number and name before a failure. */
+/* Puts the index, the record's number, class and name before a failure. */
 struct status index_blame(const struct index *index, uint64_t i, struct status status);
+/* Puts the place of a record's bytes before a failure that does not tell it: shard and offset, or
+ * the record's own file. */
+struct status index_blame_bytes(const struct index *index, uint64_t i, struct status status);
 
 /* Tells the kernel that a shard's bytes will be read soon. */
 void index_read_ahead(struct index *index, uint32_t shard, uint64_t offset, uint64_t length);

@@ -76,8 +76,8 @@ struct status record_image_read(struct record_image *image, uint64_t number,
     image->is_dct = ret_record->encoding == ENCODING_DCT;
     if (!image->is_dct)
         return OK;
-    return index_blame(image->index, number,
-                       dct_record_open(bytes->data, bytes->length, &image->dct));
+    return index_blame_bytes(image->index, number,
+                             dct_record_open(bytes->data, bytes->length, &image->dct));
 }
 
 struct status record_image_probe(struct record_image *image, struct image_info *ret_info)

@@ -24,7 +24,7 @@ struct status record_image_open(struct index *index, enum pixels pixels,
 void record_image_close(struct record_image *image);
 CLEANUP_POINTER(record_image_close, struct record_image)
 
-/* Reads a record whole and checks its CRC. Failures name the record; those of the calls below do
+/* Reads a record whole and checks its CRC. Failures name its place; those of the calls below do
  * not. */
 struct status record_image_read(struct record_image *image, uint64_t number,
                                 struct record *ret_record);

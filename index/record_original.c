@@ -46,7 +46,7 @@ struct status record_original(struct restorer *restorer, struct index *index, ui
     if (record.encoding == ENCODING_JPEG)
         return index_read(index, i, original);
     TRY(index_read(index, i, &restorer->stored));
-    return index_blame(index, i,
-                       record_restore(restorer, record.encoding, restorer->stored.data,
-                                      restorer->stored.length, original));
+    return index_blame_bytes(index, i,
+                             record_restore(restorer, record.encoding, restorer->stored.data,
+                                            restorer->stored.length, original));
 }

@@ -25,7 +25,7 @@ CLEANUP_VALUE(restorer_done, struct restorer)
 struct status record_restore(struct restorer *restorer, uint8_t encoding, const void *bytes,
                              size_t length, struct buffer *original);
 
-/* Reads record `i` and restores it; its CRC is checked where known. Failures name the record. */
+/* Reads record `i` and restores it; its CRC is checked where known. Failures name its place. */
 struct status record_original(struct restorer *restorer, struct index *index, uint64_t i,
                               struct buffer *original);
 

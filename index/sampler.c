@@ -81,39 +81,35 @@ static struct status image_make(struct sampler *sampler, uint64_t epoch, uint64_
     return status;
 }
 
-static struct status record_blame(struct sampler *sampler, uint64_t number, struct status status)
-{
-    const char *name = "?";
-    if (status.code != STATUS_DONE)
-        status_ignore(index_name(sampler->index, number, &name));
-    return status_context(status, "%s: record %llu (%s)", index_path(sampler->index),
-                          (unsigned long long)number, name);
-}
-
 struct status sampler_run(struct sampler *sampler, uint64_t epoch, uint64_t record_number,
                           void *out, struct batch_sample *ret_sample, struct sampler_work *work)
 {
     struct record record;
     double start = clock_seconds();
-    TRY(record_image_read(sampler->image, record_number, &record));
+    TRY(index_blame(sampler->index, record_number,
+                    record_image_read(sampler->image, record_number, &record)));
     double read = clock_seconds();
     work->read_seconds += read - start;
     work->bytes += record.length;
     ret_sample->record = record_number;
     struct status made = image_make(sampler, epoch, record_number, &record, out, &ret_sample->crop);
     work->decode_seconds += clock_seconds() - read;
-    return record_blame(sampler, record_number, made);
+    return index_blame(sampler->index, record_number,
+                       index_blame_bytes(sampler->index, record_number, made));
 }
 
 struct status sampler_crop(struct sampler *sampler, uint64_t epoch, uint64_t record_number,
                            struct crop *ret_crop)
 {
+    struct index *index = sampler->index;
     struct record record;
     struct image_info info;
-    TRY(index_record(sampler->index, record_number, &record));
+    TRY(index_record(index, record_number, &record));
     if (record.width == 0 || record.height == 0)
-        TRY(record_image_read(sampler->image, record_number, &record));
-    TRY(record_blame(sampler, record_number, size_find(sampler, &record, &info)));
+        TRY(index_blame(index, record_number,
+                        record_image_read(sampler->image, record_number, &record)));
+    struct status found = size_find(sampler, &record, &info);
+    TRY(index_blame(index, record_number, index_blame_bytes(index, record_number, found)));
     *ret_crop = crop_choose(sampler->options, epoch, record_number, info.width, info.height);
     return OK;
 }

@@ -80,12 +80,13 @@ static struct status record_unpack(struct unpacker *unpacker, struct stage_unit 
     struct record record;
     const char *name;
     bool is_there = false;
+    struct index *index = unpacker->index;
     struct buffer *bytes = &scratch->bytes;
-    TRY(index_record(unpacker->index, i, &record));
-    TRY(index_name(unpacker->index, i, &name));
+    TRY(index_record(index, i, &record));
+    TRY(index_name(index, i, &name));
     bool is_restored = record.encoding != ENCODING_JPEG;
     if (is_restored)
-        TRY(record_original(&scratch->restorer, unpacker->index, i, bytes));
+        TRY(index_blame(index, i, record_original(&scratch->restorer, index, i, bytes)));
     TRY(stage_unit_keeps(unit, name, is_restored ? bytes->length : record.length, &is_there));
     progress_add(unpacker->progress, 1, is_there ? 0 : record.length);
     if (is_there) {
@@ -93,7 +94,7 @@ static struct status record_unpack(struct unpacker *unpacker, struct stage_unit 
         return OK;
     }
     if (!is_restored)
-        TRY(index_read(unpacker->index, i, bytes));
+        TRY(index_blame(index, i, index_read(index, i, bytes)));
     TRY(stage_unit_begin(unit, name));
     TRY(stage_unit_write(unit, bytes->data, bytes->length));
     TRY(stage_unit_end(unit));

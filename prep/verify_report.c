@@ -56,20 +56,41 @@ static bool is_whole_set(const struct finding *finding)
     return strcmp(finding->path, ".") == 0;
 }
 
+/* Of something less than what is published. */
+static bool is_less(const struct finding *finding)
+{
+    return finding->kind == FOUND_CLASS_MISSING || finding->kind == FOUND_IMAGE_MISSING ||
+           (finding->kind == FOUND_COUNT && !is_whole_set(finding));
+}
+
+static bool is_of_index(const struct finding *finding)
+{
+    return finding->kind == FOUND_INDEX || finding->kind == FOUND_RECORD;
+}
+
+static uint64_t count_if(const struct verify_report *report, bool (*is)(const struct finding *))
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < report->set_count; i++)
+        for (size_t k = 0; k < report->sets[i].finding_count; k++)
+            count += is(&report->sets[i].findings[k]);
+    return count;
+}
+
 struct status verify_report_status(const struct verify_report *report)
 {
-    uint64_t count = verify_finding_count(report), less = 0;
+    uint64_t count = verify_finding_count(report);
+    const char *advice = "";
     if (count == 0)
         return OK;
-    for (size_t i = 0; i < report->set_count; i++)
-        for (size_t k = 0; k < report->sets[i].finding_count; k++) {
-            enum finding_kind kind = report->sets[i].findings[k].kind;
-            less += kind == FOUND_CLASS_MISSING || kind == FOUND_IMAGE_MISSING ||
-                    (kind == FOUND_COUNT && !is_whole_set(&report->sets[i].findings[k]));
-        }
+    if (count_if(report, is_less) == count)
+        advice = "; if it is meant to be a part of the published data only, say --subset";
+    else if (count_if(report, is_of_index) > 0)
+        advice =
+            "; bring the files back from a copy or pack the set again (headrace pack --force); "
+            "headrace train --on-error skip goes on without bad records";
     FAIL(STATUS_FOUND, "%s: %" PRIu64 " finding%s%s", report->path, count, count == 1 ? "" : "s",
-         less == count ? "; if it is meant to be a part of the published data only, say --subset"
-                       : "");
+         advice);
 }
 
 /* "2 CMYK or YCCK (n01739381/n01739381_1309.JPEG, …)" of one kind, known or not; nothing if none.

@@ -2,7 +2,9 @@
 
 #include <inttypes.h>
 
+#include "base/crc32c.h"
 #include "base/progress.h"
+#include "base/random.h"
 #include "image/folder_source.h"
 #include "index/check.h"
 #include "index/pack.h"
@@ -10,20 +12,25 @@
 #include "tests/support/index_set.h"
 #include "tests/support/jpeg_folder.h"
 
-/* Packs 40 JPEGs into NAME.idx and a few shards. */
-static const char *make_index(const char *name, bool in_place)
+/* Packs what lies in images/. */
+static const char *pack_images(const char *name, struct pack_options options)
 {
     CLEANUP(source_free) struct source *source = NULL;
     CLEANUP(pack_report_done) struct pack_report report = {0};
-    const struct pack_options options = {.shard_bytes = 65536,
-                                         .threads = 2,
-                                         .in_place = in_place,
-                                         .on_error = PACK_KEEP};
-    jpeg_folder_make(test_path("images"));
+    options.shard_bytes = 65536;
+    options.threads = 2;
+    options.on_error = PACK_KEEP;
     assert_ok(folder_source_open(test_path("images"), NULL, 1, &source));
     const char *path = test_path(name);
     assert_ok(pack_run(source, path, &options, &report));
     return path;
+}
+
+/* Packs 40 JPEGs into NAME.idx and a few shards. */
+static const char *make_index(const char *name, bool in_place)
+{
+    jpeg_folder_make(test_path("images"));
+    return pack_images(name, (struct pack_options){.in_place = in_place});
 }
 
 static const struct check_options everything = {.read = true, .decode = true, .threads = 3};
@@ -100,6 +107,77 @@ static void finds_damage_everywhere(void **state)
     assert_non_null(strstr(report.findings[0].what, "section names"));
 }
 
+/* Exchanged for one of the same size, which holds other images. */
+static void tells_a_shard_of_another_index(void **state)
+{
+    (void)state;
+    const char *path = make_index("one.idx", false);
+    flip(test_path("images/a/x_0.JPEG"), -20);
+    pack_images("two.idx", (struct pack_options){0});
+    assert_int_equal(rename(test_path("two-00000.shard"), test_path("one-00000.shard")), 0);
+    CLEANUP(check_report_done) struct check_report report = {0};
+    check(path, &everything, &report);
+    assert_int_equal(report.finding_count, 2);
+    assert_string_equal(report.findings[0].where, test_path("one-00000.shard"));
+    assert_non_null(strstr(report.findings[0].what, "shard of another index"));
+    assert_string_equal(report.findings[1].where, "a/x_0.JPEG");
+    assert_non_null(strstr(report.findings[1].what, "record 0: "));
+}
+
+/* Changes some bits of each record and sets the CRCs to what is there then. */
+static void mutate_below_crcs(struct source *source, uint64_t seed)
+{
+    struct random_stream random = random_stream_make(seed, RANDOM_TEST, 0, 0);
+    for (size_t s = 0; s < source->shard_count; s++) {
+        CLEANUP(buffer_done) struct buffer bytes = {0};
+        assert_ok(file_read_all(source->shards[s].path, 1 << 24, &bytes));
+        for (size_t i = 0; i < source->item_count; i++) {
+            struct source_item *item = &source->items[i];
+            uint8_t *record = bytes.data + item->offset;
+            if (item->shard != s)
+                continue;
+            for (int k = 0; k < 3; k++)
+                record[random_below(&random, item->length)] ^= 1U << random_below(&random, 8);
+            item->crc32c = crc32c_update(0, record, item->length);
+        }
+        assert_ok(file_write_plain(source->shards[s].path, bytes.data, bytes.length));
+    }
+}
+
+/* Some of the changes only give other pixels; each of the others is told with the record, its image
+ * and its place. */
+static void tells_where_damage_below_the_crc_is(void **state)
+{
+    (void)state;
+    uint64_t findings = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        jpeg_folder_make(test_path("images"));
+        const char *path =
+            pack_images("deep.idx", (struct pack_options){.encoding = ENCODING_DCT, .force = true});
+        CLEANUP(source_free) struct source *source = index_set_open(path);
+        CLEANUP(check_report_done) struct check_report report = {0};
+        mutate_below_crcs(source, seed);
+        assert_ok(index_write(source, "{}", path));
+        check(path, &everything, &report);
+        for (size_t i = 0; i < report.finding_count; i++) {
+            const struct check_finding *finding = &report.findings[i];
+            char start[700];
+            if (finding->record == CHECK_NO_RECORD) {
+                assert_non_null(strstr(finding->what, "shard of another index"));
+                continue;
+            }
+            const struct source_item *item = &source->items[finding->record];
+            snprintf(start, sizeof start,
+                     "record %" PRIu64 ": '%s': the %" PRIu64 " bytes at offset %" PRIu64 ": ",
+                     finding->record, source->shards[item->shard].path, item->length, item->offset);
+            assert_memory_equal(finding->what, start, strlen(start));
+            assert_non_null(strstr(finding->where, item->name));
+            findings++;
+        }
+    }
+    assert_true(findings > 200);
+}
+
 static void finds_images_that_do_not_decode(void **state)
 {
     (void)state;
@@ -134,7 +212,8 @@ static void finds_records_out_of_order(void **state)
     check(test_path("order.idx"), &options, &report);
     assert_int_equal(report.finding_count, 2);
     assert_int_equal(report.findings[0].record, 5);
-    assert_non_null(strstr(report.findings[0].what, "comes before it"));
+    assert_string_equal(report.findings[0].what, "record 5: it stands behind record 4, but comes "
+                                                 "before it by label and name");
     assert_int_equal(report.findings[1].record, 8);
     assert_non_null(strstr(report.findings[1].what, "two records of this name"));
     assert_int_equal(report.read_bytes, 0);
@@ -172,6 +251,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_nothing_where_nothing_is),
         cmocka_unit_test(finds_damage_everywhere),
+        cmocka_unit_test(tells_a_shard_of_another_index),
+        cmocka_unit_test(tells_where_damage_below_the_crc_is),
         cmocka_unit_test(finds_images_that_do_not_decode),
         cmocka_unit_test(finds_records_out_of_order),
         cmocka_unit_test(keeps_every_finding),

@@ -33,7 +33,7 @@ static struct status contents_read(const char *path, struct buffer *contents)
         const char *name;
         TRY(index_record(index, i, &r));
         TRY(index_name(index, i, &name));
-        TRY(index_read(index, i, &bytes));
+        TRY(index_blame(index, i, index_read(index, i, &bytes)));
         assert_int_equal(labels[i], r.label);
         TRY(buffer_append_text(contents, "%s %" PRIu32 " %d %d %d %u %08x\n", name, r.label,
                                r.width, r.height, r.crc_known, r.encoding, r.crc32c));
@@ -117,7 +117,8 @@ static void notices_a_damaged_record(void **state)
     char expected[64];
     snprintf(expected, sizeof expected, "at offset %" PRIu64 " are damaged", offset);
     assert_fails(contents_read(specimen.path, &contents), STATUS_CORRUPT, expected);
-    assert_fails(contents_read(specimen.path, &contents), STATUS_CORRUPT, "record 1 (");
+    assert_fails(contents_read(specimen.path, &contents), STATUS_CORRUPT,
+                 "damaged.idx': record 1 (n0000/1.JPEG): ");
 }
 
 /* Writes changed bytes and demands a failure or the same contents. */

@@ -71,9 +71,11 @@ expect_stdout '1300 images in 1000 classes'
 expect_stdout 'nothing is wrong'
 printf 'xxxx' | dd of="$work/val-00000.shard" bs=1 seek=1000000 conv=notrunc status=none
 headrace verify "$work/val.idx"
-expect_error 3 '1 finding$'
+expect_error 3 '1 finding; bring the files back from a copy or pack the set again \(headrace pack --force\)'
 expect_stdout 'record \(1\):'
-expect_stdout 'their CRC is'
+expect_stdout '^    n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG: record [0-9]+: .*val-00000.shard.*their CRC is'
+headrace unpack "$work/val.idx" "$work/unpacked"
+expect_error 1 "val.idx': record [0-9]+ \(n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG\): .*their CRC is"
 headrace verify "$work/val.idx" --devkit "$devkit"
 expect_error 2 'class table of its own'
 headrace verify "$work/val.idx" --md5
