@@ -184,7 +184,8 @@ $(BUILD)/flags: FORCE
 
 $(BUILD)/build_id.h: FORCE
 	$(call UPDATE,'#define HEADRACE_BUILD_ID "$(shell \
-	    cat $(wildcard train/backend.h train/comm.h train/launch.h train/network.h image/*.h base/*.h) /dev/null | sha256sum | cut -c1-16)"')
+	    cat $(wildcard train/backend.h train/comm.h train/launch.h train/network.h train/stepping.h image/*.h base/*.h) \
+	    /dev/null | sha256sum | cut -c1-16)"')
 
 # Whole jobs use all cores when no -j was given.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))

@@ -78,6 +78,14 @@ static struct status bench_open(struct bench *bench, int argc, char **argv)
     long batch, size = 224, threads = 0;
     struct backend_config config = {0};
     const struct backend_module *module;
+    const double rate = .01;
+    const struct update_rule rule = {
+        .momentum = .9,
+        .weight_decay = 1e-4,
+        .rates = &rate,
+        .rate_count = 1,
+        .scale.value = 1,
+    };
     TRY(number_read(argv[4], &batch));
     if (argc > 6)
         TRY(number_read(argv[6], &size));
@@ -97,6 +105,7 @@ static struct status bench_open(struct bench *bench, int argc, char **argv)
     TRY(bench->ops->open(&config, &bench->backend));
     TRY(bench->ops->store_open(bench->backend, bench->network, &bench->store));
     TRY(initialise_store(bench->network, bench->ops, bench->store, 1, false));
+    TRY(bench->ops->store_begin(bench->store, &rule));
     TRY(bench->ops->plan_open(bench->store, &bench->config, &bench->plan));
     return images_make(bench);
 }
@@ -116,12 +125,14 @@ static void bench_close(struct bench *bench)
 
 static struct status bench_step(const struct bench *bench)
 {
-    const struct step_input input = {bench->images, bench->labels, bench->config.batch};
-    const struct sgd_update update = {.learning_rate = .01, .momentum = .9, .weight_decay = 1e-4};
+    const uint32_t batch = bench->config.batch;
+    const struct step_input input = {
+        bench->images, bench->labels, batch, .divisor = batch, .completes = true,
+    };
     if (bench->config.mode == PLAN_EVAL)
         return bench->ops->plan_forward(bench->plan, &input);
     TRY(bench->ops->plan_forward_backward(bench->plan, &input));
-    return bench->ops->store_update(bench->store, &update);
+    return bench->ops->store_update(bench->store);
 }
 
 static double seconds_now(void)

@@ -219,8 +219,13 @@ static void batch_done(struct batch *batch)
 static struct step_input session_input(const struct session *s, const struct batch *batch)
 {
     bool bf16 = s->ops->dtype(s->backend) == DTYPE_BF16;
-    return (struct step_input){bf16 ? (const void *)batch->bf16 : batch->f32, batch->labels,
-                               batch->valid};
+    return (struct step_input){
+        .images = bf16 ? (const void *)batch->bf16 : batch->f32,
+        .labels = batch->labels,
+        .valid = batch->valid,
+        .divisor = batch->valid,
+        .completes = true,
+    };
 }
 
 static struct step_metrics session_metrics(const struct session *s, struct plan *plan)
@@ -248,13 +253,16 @@ static struct step_metrics session_evaluate(const struct session *s, const struc
 
 static void session_update(const struct session *s, double learning_rate, bool nesterov)
 {
-    const struct sgd_update update = {
-        .learning_rate = learning_rate,
+    const struct update_rule rule = {
         .momentum = .9,
         .weight_decay = 1e-3,
         .nesterov = nesterov,
+        .rates = &learning_rate,
+        .rate_count = 1,
+        .scale.value = 1,
     };
-    assert_ok(s->ops->store_update(s->store, &update));
+    assert_ok(s->ops->store_begin(s->store, &rule));
+    assert_ok(s->ops->store_update(s->store));
 }
 
 static double *session_read(const struct session *s, enum param_role role, size_t param)
@@ -661,7 +669,13 @@ static void test_refusals(void **state)
     float *image;
     assert_ok(memory_alloc(32 * 32 * 3, sizeof *image, &image));
     int32_t label = 10;
-    const struct step_input input = {image, &label, 1};
+    const struct step_input input = {
+        .images = image,
+        .labels = &label,
+        .valid = 1,
+        .divisor = 1,
+        .completes = true,
+    };
     assert_fails(cpu->plan_forward_backward(s.train, &input), STATUS_USAGE, "label 10");
     assert_fails(cpu->plan_forward(s.train, &input), STATUS_USAGE, "does not evaluate");
     label = 9;

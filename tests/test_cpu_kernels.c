@@ -213,9 +213,28 @@ static void call_spread(const struct kernels *k, struct rows rows, struct inputs
 
 static void call_sgd(const struct kernels *k, struct rows rows, struct inputs *in)
 {
-    struct sgd_step step = {.1f, .9f, .01f, rows.channels == CHANNELS_MAX};
+    struct sgd_step step = {.1f, .9f, .01f, .3f, rows.channels == CHANNELS_MAX};
     k->sgd(KERNEL_LANES * rows.begin % rows.channels, rows.channels, in->sums, in->products,
            in->mean, &step);
+}
+
+static void call_add(const struct kernels *k, struct rows rows, struct inputs *in)
+{
+    k->add(KERNEL_LANES * rows.begin % rows.channels, rows.channels, in->sums, in->products);
+}
+
+static void call_are_finite(const struct kernels *k, struct rows rows, struct inputs *in)
+{
+    const float values[] = {NAN, INFINITY, -INFINITY};
+    size_t last = rows.channels - KERNEL_LANES;
+    in->out.elements[0] = k->are_finite(0, rows.channels, in->sums);
+    for (size_t i = 0; i < ARRAY_LENGTH(values); i++) {
+        in->sums[last + 5 * i] = values[i];
+        in->out.elements[1 + 3 * i] = k->are_finite(0, last, in->sums);
+        in->out.elements[2 + 3 * i] = k->are_finite(last, rows.channels, in->sums);
+        in->out.elements[3 + 3 * i] = k->are_finite(last, last, in->sums);
+        in->sums[last + 5 * i] = 0;
+    }
 }
 
 static void test_bn_forward(void **state)
@@ -244,6 +263,8 @@ static void test_average_and_update(void **state)
     kernel_check(call_average);
     kernel_check(call_spread);
     kernel_check(call_sgd);
+    kernel_check(call_add);
+    kernel_check(call_are_finite);
 }
 
 /* Two images of odd and even sizes; windows that hang over every edge. */

@@ -57,12 +57,19 @@ static void session_close(struct session *s)
 
 static void session_step(struct session *s, double learning_rate)
 {
-    struct step_input input = {s->images, s->labels, 0};
+    struct step_input input = {s->images, s->labels, .completes = true};
     for (int n = 0; n < BATCH; n++)
         input.valid += s->labels[n] >= 0;
-    struct sgd_update update = {.learning_rate = learning_rate, .momentum = .9};
+    input.divisor = input.valid;
+    const struct update_rule rule = {
+        .momentum = .9,
+        .rates = &learning_rate,
+        .rate_count = 1,
+        .scale.value = 1,
+    };
+    assert_ok(s->ops->store_begin(s->store, &rule));
     assert_ok(s->ops->plan_forward_backward(s->train, &input));
-    assert_ok(s->ops->store_update(s->store, &update));
+    assert_ok(s->ops->store_update(s->store));
 }
 
 static struct step_metrics session_metrics(struct session *s, struct plan *plan)
@@ -154,7 +161,7 @@ static void test_ignored_label(void **state)
 {
     (void)state;
     struct session *s = shared_session();
-    struct step_input input = {s->images, s->labels, BATCH};
+    struct step_input input = {.images = s->images, .labels = s->labels, .valid = BATCH};
     assert_ok(s->ops->plan_forward(s->eval, &input));
     struct step_metrics all = session_metrics(s, s->eval);
     float logits[BATCH * CLASSES];
@@ -196,7 +203,9 @@ static void test_metrics_queue(void **state)
     for (int valid = 1; valid <= 3; valid++) {
         for (int n = 0; n < BATCH; n++)
             s->labels[n] = n < valid ? n : -1;
-        struct step_input input = {s->images, s->labels, (uint32_t)valid};
+        struct step_input input = {.images = s->images,
+                                   .labels = s->labels,
+                                   .valid = (uint32_t)valid};
         assert_ok(s->ops->plan_forward(s->eval, &input));
     }
     struct step_metrics metrics[4];
@@ -217,7 +226,7 @@ static void test_refusals(void **state)
     (void)state;
     struct session *s = shared_session();
     s->labels[0] = CLASSES;
-    struct step_input input = {s->images, s->labels, BATCH};
+    struct step_input input = {.images = s->images, .labels = s->labels, .valid = BATCH};
     assert_fails(s->ops->plan_forward(s->eval, &input), STATUS_USAGE, "label of image 0");
     struct plan_config one_value = {PLAN_TRAIN, 1, SIDE, SIDE, 0};
     struct plan *plan = NULL;

@@ -41,7 +41,9 @@ static struct dataset *fed_from(uint64_t epoch, uint64_t step)
     assert_ok(checkpoint_load(test_path("run/checkpoint"), &checkpoint));
     assert_ok(option_restore(train_option_table, checkpoint_options(checkpoint), &options, none));
     assert_ok(dataset_open(&options, checkpoint->classes, true, &data));
-    assert_ok(dataset_start(data, &options, &tensor_format_imagenet));
+    struct division whole = {.processes = 1, .replicas = 1, .accumulate = 1};
+    assert_ok(division_make((uint32_t)options.batch_size, &whole));
+    assert_ok(dataset_start(data, &options, &whole, &tensor_format_imagenet));
     assert_ok(feed_start(data->train, epoch, step));
     memory_free(parse);
     return data;

@@ -8,10 +8,13 @@
  *                  ├── plan (TRAIN, batch, height, width)
  *                  └── plan (EVAL, …)      plans share the store
  *
- * A training step is plan_forward_backward (gradients of the mean loss replace the old ones;
- * running statistics move), then store_update. Calls may return before the work is done; the
- * reading ones (store_read, plan_metrics, plan_logits) wait. All calls on one backend come from one
- * thread.
+ * A training step is plan_forward_backward for each of its micro-batches (gradients replace the
+ * old ones or add to them; running statistics move), then store_update. Calls may return before the
+ * work is done; the reading ones (store_read, store_progress, plan_metrics, plan_logits) wait. All
+ * calls on one backend come from one thread.
+ *
+ * Of several processes each has its backend and its part of the global batch; the backends exchange
+ * gradients among themselves over `comm`, so that every process ends a step with the same weights.
  *
  * A backend is reached through its module: a table of functions, found by train/module.h. */
 
@@ -33,17 +36,25 @@ enum train_dtype {
 };
 extern const char *const train_dtype_names[]; /* by value; ends in NULL */
 
+struct comm; /* train/comm.h */
+
 struct backend_config {
     enum train_dtype dtype;
-    unsigned threads; /* CPU threads; 0: cores_available() */
-    int device;       /* ordinal, for devices that come in numbers */
+    unsigned threads;  /* CPU threads; 0: cores_available() */
+    unsigned devices;  /* that this process drives; 0: the backend's choice */
+    int first_device;  /* ordinal of the first, for devices that come in numbers */
+    struct comm *comm; /* borrowed; NULL: this process is alone */
+    bool sync_bn;      /* training statistics over all replicas of all processes */
+    bool deterministic;
+    bool tune;              /* time the plans that are to choose from */
+    const char *plan_cache; /* file of chosen plans; NULL: none */
 };
 
 /* One parameter has up to three tensors of its shape. */
 enum param_role {
     ROLE_VALUE = 0, /* the f32 (or wider) master copy; buffers too */
-    ROLE_GRADIENT,
-    ROLE_MOMENTUM, /* PyTorch's form: v = momentum·v + g + wd·w; w -= lr·v */
+    ROLE_GRADIENT,  /* times the loss scale */
+    ROLE_MOMENTUM,  /* struct update_rule's v */
 };
 
 enum plan_mode { PLAN_TRAIN = 0, PLAN_EVAL };
@@ -58,25 +69,53 @@ struct step_input {
     const void *images;    /* (batch, H, W, 3), or as input_format says; borrowed for the call */
     const int32_t *labels; /* (batch); -1: this slot counts for nothing */
     uint32_t valid;        /* labels >= 0 */
+
+    /* TRAIN plans only */
+    uint64_t divisor; /* valid images of the whole global batch: over its micro-batches and all
+                         processes; the loss gradient is divided by it */
+    bool adds;        /* gradients add to those that are there: not the first micro-batch */
+    bool completes;   /* the last micro-batch: gradients are summed over all processes */
 };
 
-/* Sums over the valid images of one step. Loss without label smoothing in PLAN_EVAL, with it in
- * PLAN_TRAIN (as printed by the usual trainers). */
+/* Sums over the valid images of one micro-batch of this process. Loss without label smoothing in
+ * PLAN_EVAL, with it in PLAN_TRAIN (as printed by the usual trainers). */
 struct step_metrics {
     double loss_sum;
     uint32_t top1,
         top5; /* a label's logit among the 1 or 5 largest; of equal ones the lower class wins */
     uint32_t count;
+
+    /* TRAIN plans only */
+    bool completes;       /* the last micro-batch of its step */
+    bool applied;         /* with completes: the step's update was made; false where there was none
+                             yet, or it was skipped for gradients that are not finite */
+    double learning_rate; /* of the step, whether applied or not */
+    double loss_scale;    /* that its gradients were made with */
 };
 
-struct sgd_update {
-    double learning_rate;
+/* What gradients are multiplied with while they are made, so that small ones do not vanish in 16
+ * bits. A dynamic one doubles after `grow_after` applied steps in a row and halves with each
+ * skipped step. */
+struct loss_scale {
+    double value; /* 1: none */
+    bool dynamic;
+    uint32_t grow_after;
+    uint32_t clean_steps; /* applied since the last change */
+};
+
+/* How store_update moves weights. SGD in PyTorch's form: g += decay·w; v = momentum·v + g;
+ * w -= rate·(nesterov ? g + momentum·v : v), where v starts at 0. */
+struct update_rule {
     double momentum;
     double weight_decay;
     bool decay_norm_and_bias; /* PyTorch's default is to decay every parameter */
     bool nesterov;
-    bool first_step; /* the momentum buffer starts as the gradient itself: with a zeroed buffer that
-                        is the same */
+    /* rates[i] is for the step that is applied after `applied + i` others; later ones take the
+     * last. Skipped steps do not count: they hold the schedule back. */
+    const double *rates;
+    uint64_t rate_count; /* >= 1 */
+    uint64_t applied;    /* steps applied so far */
+    struct loss_scale scale;
 };
 
 struct backend; /* each module defines its own */
@@ -89,6 +128,9 @@ struct backend_ops {
     void (*close)(struct backend *backend);
     /* The dtype in use (never DTYPE_AUTO). */
     enum train_dtype (*dtype)(const struct backend *backend);
+    /* Copies of the network that this process trains, one a device; a training batch divides into
+     * as many equal parts. */
+    unsigned (*replicas)(const struct backend *backend);
     /* One line for people: "cpu: 2 threads, bf16 (AMX), oneDNN 3.2". */
     struct status (*describe)(const struct backend *backend, struct buffer *text);
     /* Type and layout in which plans take images; mean and std are left alone. */
@@ -106,20 +148,27 @@ struct backend_ops {
                                  const double *values);
     struct status (*store_read)(struct store *store, enum param_role role, size_t param,
                                 double *ret_values);
-    /* w and v of every trained parameter from its gradient. */
-    struct status (*store_update)(struct store *store, const struct sgd_update *update);
+    /* Says how updates are made from now on: before training and again for each epoch. The rule and
+     * its rates are copied; rate_count is the same each time. Without it the loss scale is 1. */
+    struct status (*store_begin)(struct store *store, const struct update_rule *rule);
+    /* w and v of every trained parameter from its gradient, if all gradients are finite; else the
+     * step is skipped: nothing changes but the loss scale. */
+    struct status (*store_update)(struct store *store);
+    /* Where the updates stand: for checkpoints and the next store_begin. */
+    struct status (*store_progress)(struct store *store, uint64_t *ret_applied,
+                                    struct loss_scale *ret_scale);
 
     /* Plans the network for one batch shape; all memory is allocated and touched here. EVAL plans
      * fold BN into convolutions, anew whenever the store's values changed. */
     struct status (*plan_open)(struct store *store, const struct plan_config *config,
                                struct plan **ret_plan);
     void (*plan_close)(struct plan *plan);
-    /* TRAIN plans only. */
+    /* TRAIN plans only. With several processes all make the same calls in the same order. */
     struct status (*plan_forward_backward)(struct plan *plan, const struct step_input *input);
     /* EVAL plans only. */
     struct status (*plan_forward)(struct plan *plan, const struct step_input *input);
-    /* Metrics of the steps since the last call, oldest first, at most `capacity` (>= 1; at least
-     * 1024 steps are kept). */
+    /* Metrics of the micro-batches since the last call, oldest first, at most `capacity` (>= 1; at
+     * least 1024 are kept). */
     struct status (*plan_metrics)(struct plan *plan, struct step_metrics *ret_metrics,
                                   size_t capacity, size_t *ret_count);
     /* (batch, classes) logits of the last step. */

@@ -169,13 +169,23 @@ static uint64_t val_images(const struct dataset *dataset, const struct train_opt
            synthetic_train_per_val;
 }
 
-uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options)
+uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options,
+                           const struct division *division)
 {
-    uint64_t images = val_images(dataset, options), batch = (uint64_t)options->batch_size;
+    uint64_t parts = (uint64_t)division->processes * division->replicas;
+    uint64_t images = (val_images(dataset, options) + parts - 1) / parts * parts;
+    uint64_t batch = division_micro_batch(division);
     return (uint32_t)(images < batch ? images : batch);
 }
 
+uint64_t dataset_train_steps(const struct dataset *dataset, const struct train_options *options)
+{
+    uint64_t batch = (uint64_t)options->batch_size;
+    return (feed_images(dataset->train) + (options->drop_last ? 0 : batch - 1)) / batch;
+}
+
 static struct status synthetic_start(struct dataset *dataset, const struct train_options *options,
+                                     const struct division *division,
                                      const struct tensor_format *format)
 {
     uint32_t resize, crop;
@@ -183,15 +193,17 @@ static struct status synthetic_start(struct dataset *dataset, const struct train
     struct synthetic_options synthetic = {
         .images = (uint64_t)options->synthetic_images,
         .classes = (uint32_t)class_table_count(dataset->classes),
-        .batch = (uint32_t)options->batch_size,
+        .batch = division_micro_batch(division),
         .size = (uint32_t)options->image_size,
+        .rank = division->rank,
+        .world_size = division->processes,
         .drop_last = options->drop_last,
         .format = *format,
         .seed = (uint64_t)options->seed,
     };
     TRY(feed_open_synthetic(&synthetic, &dataset->train));
     synthetic.images = val_images(dataset, options);
-    synthetic.batch = dataset_val_batch(dataset, options);
+    synthetic.batch = dataset_val_batch(dataset, options, division);
     synthetic.size = crop;
     synthetic.last_partial = true;
     synthetic.drop_last = false;
@@ -221,17 +233,24 @@ struct loader_options dataset_loader_options(const struct train_options *options
 }
 
 struct status dataset_start(struct dataset *dataset, const struct train_options *options,
-                            const struct tensor_format *format)
+                            const struct division *division, const struct tensor_format *format)
 {
     if (options->synthetic)
-        return synthetic_start(dataset, options, format);
+        return synthetic_start(dataset, options, division, format);
     struct loader_options loader = dataset_loader_options(options, format);
+    loader.global_batch = division_micro_batch(division);
+    loader.rank = division->rank;
+    loader.world_size = division->processes;
+    /* The trainer counts a step's readable images before it begins it. */
+    if (loader.on_error == LOADER_SKIP && division->accumulate > 1)
+        loader.slots = division->accumulate + 1;
     if (dataset->train_index)
         TRY(feed_open_index(dataset->train_index, &loader, &dataset->train));
     if (!dataset->val_index)
         return OK;
     loader.mode = LOADER_EVAL;
-    loader.global_batch = dataset_val_batch(dataset, options);
+    loader.slots = 0;
+    loader.global_batch = dataset_val_batch(dataset, options, division);
     loader.label_map = dataset->val_label_map;
     train_options_geometry(options, &loader.val_resize, &loader.val_crop);
     return feed_open_index(dataset->val_index, &loader, &dataset->val);

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "image/class_table.h"
 #include "index/index.h"
+#include "train/division.h"
 #include "train/feed.h"
 #include "train/options.h"
 
@@ -37,15 +38,18 @@ struct status dataset_open_train(const struct train_options *options, struct dat
 void dataset_close(struct dataset *dataset);
 CLEANUP_POINTER(dataset_close, struct dataset)
 
-/* Opens the feeds: training by the options, evaluation in batches of `val_batch` (chosen by
- * dataset_val_batch). */
+/* Opens the feeds: training in the micro-batches of `division`, evaluation in batches of
+ * dataset_val_batch; each process gets its slice. */
 struct status dataset_start(struct dataset *dataset, const struct train_options *options,
-                            const struct tensor_format *format);
-/* What the training feed's loader is opened with. */
+                            const struct division *division, const struct tensor_format *format);
+/* What a loader of the whole batches of training is opened with. */
 struct loader_options dataset_loader_options(const struct train_options *options,
                                              const struct tensor_format *format);
-/* How many images an evaluation step takes: the options' batch, or fewer where the set has fewer.
- */
-uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options);
+/* How many images an evaluation step takes in all: a micro-batch, or fewer where the set has fewer;
+ * a multiple of the processes and their devices. */
+uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options,
+                           const struct division *division);
+/* Steps of a training epoch. */
+uint64_t dataset_train_steps(const struct dataset *dataset, const struct train_options *options);
 
 #endif

@@ -12,13 +12,15 @@ struct feed {
 
     /* From an index */
     struct loader *loader;
-    struct batch *held;
+    struct batch **held;
+    size_t held_count, held_capacity;
 
     /* Synthetic */
     struct synthetic_options synthetic;
-    uint8_t *pixels;  /* (SYNTHETIC_BATCHES, batch, …) in the format */
-    int32_t *labels;  /* (SYNTHETIC_BATCHES, batch) */
-    int32_t *partial; /* (batch): labels of an incomplete last batch */
+    uint32_t slice;   /* images of a batch that are this rank's */
+    uint8_t *pixels;  /* (SYNTHETIC_BATCHES, slice, …) in the format */
+    int32_t *labels;  /* (SYNTHETIC_BATCHES, slice) */
+    int32_t *partial; /* (slice): labels of an incomplete last batch */
     size_t batch_bytes;
     uint64_t epoch, next_step;
 };
@@ -50,24 +52,31 @@ static void noise_draw(struct picture *picture, const struct tensor_format *form
     tensor_write(format, picture, false, out);
 }
 
+/* Draws this rank's slice of each batch; labels are drawn for all ranks, so that each image has its
+ * own whatever their number. */
 static struct status synthetic_draw(struct feed *feed)
 {
     const struct synthetic_options *options = &feed->synthetic;
     size_t image_bytes = tensor_image_bytes(&options->format, options->size, options->size);
-    uint64_t count = (uint64_t)SYNTHETIC_BATCHES * options->batch, bytes;
+    uint64_t count = (uint64_t)SYNTHETIC_BATCHES * feed->slice, bytes;
     if (!size_multiply(count, image_bytes, &bytes))
-        FAIL(STATUS_NO_MEMORY, "a batch of %u images of %u pixels is too large", options->batch,
+        FAIL(STATUS_NO_MEMORY, "a batch of %u images of %u pixels is too large", feed->slice,
              options->size);
     TRY(memory_alloc_tensor(bytes, &feed->pixels));
     TRY(memory_alloc(count, sizeof *feed->labels, &feed->labels));
-    TRY(memory_alloc(options->batch, sizeof *feed->partial, &feed->partial));
-    feed->batch_bytes = image_bytes * options->batch;
+    TRY(memory_alloc(feed->slice, sizeof *feed->partial, &feed->partial));
+    feed->batch_bytes = image_bytes * feed->slice;
     CLEANUP(picture_done) struct picture picture = {0};
     TRY(picture_resize(&picture, options->size, options->size));
     struct random_stream stream = random_stream_make(options->seed, RANDOM_SYNTHETIC, 1, 0);
-    for (uint64_t i = 0; i < count; i++) {
-        noise_draw(&picture, &options->format, options->seed, i, feed->pixels + i * image_bytes);
-        feed->labels[i] = (int32_t)random_below(&stream, options->classes);
+    uint64_t drawn = 0;
+    for (uint64_t i = 0; i < (uint64_t)SYNTHETIC_BATCHES * options->batch; i++) {
+        uint64_t label = random_below(&stream, options->classes);
+        if (i % options->batch / feed->slice != options->rank)
+            continue;
+        noise_draw(&picture, &options->format, options->seed, i,
+                   feed->pixels + drawn * image_bytes);
+        feed->labels[drawn++] = (int32_t)label;
     }
     return OK;
 }
@@ -77,6 +86,7 @@ struct status feed_open_synthetic(const struct synthetic_options *options, struc
     CLEANUP(feed_close) struct feed *feed = NULL;
     TRY(memory_alloc(1, sizeof *feed, &feed));
     feed->synthetic = *options;
+    feed->slice = options->batch / options->world_size;
     feed->images = options->images;
     uint64_t rest = options->drop_last ? 0 : options->batch - 1;
     feed->steps = (options->images + rest) / options->batch;
@@ -87,8 +97,8 @@ struct status feed_open_synthetic(const struct synthetic_options *options, struc
 
 static void held_release(struct feed *feed)
 {
-    if (feed->held)
-        batch_release(MOVE(feed->held));
+    while (feed->held_count > 0)
+        batch_release(feed->held[--feed->held_count]);
 }
 
 void feed_close(struct feed *feed)
@@ -97,6 +107,7 @@ void feed_close(struct feed *feed)
         return;
     held_release(feed);
     loader_close(feed->loader);
+    memory_free(feed->held);
     memory_free(feed->pixels);
     memory_free(feed->labels);
     memory_free(feed->partial);
@@ -132,40 +143,72 @@ struct status feed_start(struct feed *feed, uint64_t epoch, uint64_t first_step)
 /* The labels of the last batch with those past the last image set to -1. */
 static const int32_t *labels_cut(struct feed *feed, const int32_t *labels, uint32_t valid)
 {
-    for (uint32_t i = 0; i < feed->synthetic.batch; i++)
+    for (uint32_t i = 0; i < feed->slice; i++)
         feed->partial[i] = i < valid ? labels[i] : -1;
     return feed->partial;
 }
 
+/* How many images of this rank's slice are among the first `left` of the batch. */
+static uint32_t slice_valid(const struct feed *feed, uint64_t left)
+{
+    uint64_t before = (uint64_t)feed->synthetic.rank * feed->slice;
+    uint64_t valid = left < before ? 0 : left - before;
+    return valid < feed->slice ? (uint32_t)valid : feed->slice;
+}
+
 static void synthetic_next(struct feed *feed, struct step_input *ret_input)
 {
-    uint32_t batch = feed->synthetic.batch;
     uint64_t step = feed->next_step++;
     uint64_t which = (feed->epoch * feed->steps + step) % SYNTHETIC_BATCHES;
-    uint64_t left = feed->images - step * batch;
-    const int32_t *labels = feed->labels + which * batch;
-    bool cut = feed->synthetic.last_partial && left < batch;
+    const int32_t *labels = feed->labels + which * feed->slice;
+    uint32_t valid = feed->slice;
+    if (feed->synthetic.last_partial)
+        valid = slice_valid(feed, feed->images - step * feed->synthetic.batch);
     *ret_input = (struct step_input){
         .images = feed->pixels + which * feed->batch_bytes,
-        .labels = cut ? labels_cut(feed, labels, (uint32_t)left) : labels,
-        .valid = cut ? (uint32_t)left : batch,
+        .labels = valid < feed->slice ? labels_cut(feed, labels, valid) : labels,
+        .valid = valid,
     };
+}
+
+/* Takes the loader's next batch and holds it. */
+static struct status loaded_next(struct feed *feed, struct step_input *ret_input, bool *ret_done)
+{
+    struct batch *batch;
+    TRY(memory_grow(feed->held_count + 1, sizeof *feed->held, &feed->held, &feed->held_capacity));
+    TRY(loader_next(feed->loader, &batch));
+    *ret_done = !batch;
+    if (!batch)
+        return OK;
+    feed->held[feed->held_count++] = batch;
+    *ret_input = (struct step_input){
+        .images = batch->images,
+        .labels = batch->labels,
+        .valid = batch->valid,
+    };
+    return OK;
+}
+
+struct status feed_next_several(struct feed *feed, uint32_t count, struct step_input *ret_inputs,
+                                uint32_t *ret_count)
+{
+    held_release(feed);
+    for (*ret_count = 0; *ret_count < count; (*ret_count)++) {
+        bool done = !feed->loader && feed->next_step >= feed->steps;
+        if (feed->loader)
+            TRY(loaded_next(feed, &ret_inputs[*ret_count], &done));
+        else if (!done)
+            synthetic_next(feed, &ret_inputs[*ret_count]);
+        if (done)
+            break;
+    }
+    return OK;
 }
 
 struct status feed_next(struct feed *feed, struct step_input *ret_input, bool *ret_done)
 {
-    held_release(feed);
-    *ret_done = feed->next_step >= feed->steps;
-    if (!feed->loader) {
-        if (!*ret_done)
-            synthetic_next(feed, ret_input);
-        return OK;
-    }
-    TRY(loader_next(feed->loader, &feed->held));
-    *ret_done = !feed->held;
-    if (feed->held)
-        *ret_input = (struct step_input){.images = feed->held->images,
-                                         .labels = feed->held->labels,
-                                         .valid = feed->held->valid};
+    uint32_t count;
+    TRY(feed_next_several(feed, 1, ret_input, &count));
+    *ret_done = count == 0;
     return OK;
 }

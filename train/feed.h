@@ -21,7 +21,8 @@ struct status feed_open_index(struct index *index, const struct loader_options *
 struct synthetic_options {
     uint64_t images; /* of an epoch */
     uint32_t classes;
-    uint32_t batch, size; /* images of a batch; pixels of a side */
+    uint32_t batch, size;      /* images of a batch over all ranks; pixels of a side */
+    uint32_t rank, world_size; /* this rank takes its contiguous slice of each batch */
     /* An incomplete last batch: its rest has label -1 (evaluation), it is left out, or else filled.
      */
     bool last_partial, drop_last;
@@ -44,5 +45,9 @@ struct loader_statistics feed_statistics(const struct feed *feed);
 struct status feed_start(struct feed *feed, uint64_t epoch, uint64_t first_step);
 /* The next batch, borrowed until the next call; *ret_done after the epoch's last. */
 struct status feed_next(struct feed *feed, struct step_input *ret_input, bool *ret_done);
+/* The next `count` batches (at most the loader options' `slots`), fewer at the epoch's end; all are
+ * borrowed until the next call. */
+struct status feed_next_several(struct feed *feed, uint32_t count, struct step_input *ret_inputs,
+                                uint32_t *ret_count);
 
 #endif

@@ -71,7 +71,9 @@ struct status line_append_train(struct buffer *text, const struct line *line)
     TRY(seconds_append(text, "Time", &line->time));
     TRY(seconds_append(text, "Data", &line->data));
     TRY(results_append(text, line));
-    return buffer_append_text(text, "\timages/s %.1f\tlr %.6g", line->images_per_second, line->lr);
+    TRY(buffer_append_text(text, "\timages/s %.1f\tlr %.6g", line->images_per_second, line->lr));
+    bool scaled = line->loss_scale != 0 && line->loss_scale != 1;
+    return scaled ? buffer_append_text(text, "\tscale %g", line->loss_scale) : OK;
 }
 
 struct status line_append_test(struct buffer *text, const struct line *line)

@@ -2,7 +2,8 @@
 #define HEADRACE_TRAIN_LINES_H
 
 /* The lines of a run, as the trainer of the TencentOS guide prints them (tab-separated; whatever
- * reads its output reads these), with two fields of ours behind the training lines:
+ * reads its output reads these), with fields of ours behind the training lines ("scale" where there
+ * is a loss scale):
  *
  *   Epoch: [0][ 10/401]\tTime  0.512 ( 0.700)\tData  0.001 ( 0.020)\tLoss 6.9316e+00 (6.9400e+00)
  *       \tAcc@1   0.12 (  0.10)\tAcc@5   0.60 (  0.55)\timages/s 500.0\tlr 0.1
@@ -34,7 +35,7 @@ struct line {
     uint64_t step, steps;
     struct meter time, data; /* seconds a step; data: waiting for the batch */
     struct metric_sums last, mean;
-    double images_per_second, lr;
+    double images_per_second, lr, loss_scale; /* of a training line; loss_scale 0 or 1: none */
 };
 
 /* Each appends one line without its end. */

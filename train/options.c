@@ -1,8 +1,11 @@
 #include "train/options.h"
 
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
+#include "base/number.h"
 #include "index/loader.h"
 #include "train/backend.h"
 #include "train/module.h"
@@ -28,6 +31,8 @@ const struct option train_option_table[] = {
      .help = "epochs in all (default %d)"},
     {"batch-size", 'b', OPT_INT, FIELD(batch_size), 1, 1 << 20, .value = "N",
      .help = "global batch over all devices (default %d)"},
+    {"accumulate", 0, OPT_INT, FIELD(accumulate), 1, 512, .value = "K",
+     .help = "micro-batches that a step's batch is computed in, one after the other (default %d)"},
     {"lr", 0, OPT_REAL, FIELD(lr), 0, 1e6, .alias = "learning-rate", .value = "X",
      .help = "learning rate, not scaled with the batch (default %d)"},
     {"momentum", 0, OPT_REAL, FIELD(momentum), 0, 1, .value = "X", .help = "momentum (default %d)"},
@@ -38,6 +43,10 @@ const struct option train_option_table[] = {
     {"nesterov", 0, OPT_FLAG, FIELD(nesterov), .help = "Nesterov's momentum"},
     {"label-smoothing", 0, OPT_REAL, FIELD(label_smoothing), 0, .999, .value = "X",
      .help = "label smoothing (default %d)"},
+    {"loss-scale", 0, OPT_STRING, FIELD(loss_scale), .value = "X|dynamic",
+     .help =
+         "what losses are multiplied with so that gradients fit into 16 bits; without it dynamic "
+         "for fp16, else 1"},
     {"schedule", 0, OPT_ENUM, FIELD(schedule), .names = schedule_shape_names,
      .help = "shape of the learning rate (default %d)"},
     {"schedule-unit", 0, OPT_ENUM, FIELD(schedule_unit), .names = schedule_unit_names,
@@ -119,6 +128,7 @@ void train_options_init(struct train_options *options)
         .synthetic_classes = 1000,
         .image_size = 224,
         .batch_size = 256,
+        .accumulate = 1,
         .epochs = 90,
         .lr = .1,
         .momentum = .9,
@@ -135,7 +145,9 @@ void train_options_init(struct train_options *options)
 struct status train_options_check(const struct train_options *options)
 {
     uint32_t resize, crop;
+    struct loss_scale scale;
     train_options_geometry(options, &resize, &crop);
+    TRY(train_options_loss_scale(options, DTYPE_F32, &scale));
     if (options->pretrained)
         FAIL(STATUS_USAGE, "--pretrained downloads nothing here: give the weights with --weights "
                            "FILE, a torchvision state_dict saved as safetensors");
@@ -164,6 +176,23 @@ void train_options_geometry(const struct train_options *options, uint32_t *ret_r
     int64_t resize = options->val_resize ? options->val_resize : llround((double)crop * 8 / 7);
     *ret_crop = (uint32_t)crop;
     *ret_resize = (uint32_t)resize;
+}
+
+struct status train_options_loss_scale(const struct train_options *options, enum train_dtype dtype,
+                                       struct loss_scale *ret_scale)
+{
+    const char *text = options->loss_scale;
+    /* PyTorch's GradScaler starts and grows so. */
+    *ret_scale = (struct loss_scale){.value = 65536, .dynamic = true, .grow_after = 2000};
+    if (text ? strcmp(text, "dynamic") == 0 : dtype == DTYPE_FP16)
+        return OK;
+    *ret_scale = (struct loss_scale){.value = 1};
+    if (text && (!number_parse_real(text, &ret_scale->value) || ret_scale->value < FLT_MIN ||
+                 ret_scale->value > (double)FLT_MAX))
+        FAIL(STATUS_USAGE,
+             "--loss-scale %s: \"dynamic\" or a number that f32 holds, such as 128, was expected",
+             text);
+    return OK;
 }
 
 struct schedule train_options_schedule(const struct train_options *options,

@@ -9,6 +9,7 @@
 
 #include "base/option.h"
 #include "base/status.h"
+#include "train/backend.h"
 #include "train/schedule.h"
 
 struct train_options {
@@ -18,6 +19,7 @@ struct train_options {
     int64_t synthetic_images, synthetic_classes;
     int64_t image_size, val_resize, val_crop; /* pixels; the last two 0: from image_size */
     int64_t batch_size;                       /* global */
+    int64_t accumulate;                       /* micro-batches of a step */
     int pixels;                               /* enum pixels */
     bool drop_last;
     int on_error;   /* enum loader_on_error */
@@ -42,6 +44,7 @@ struct train_options {
     int64_t epochs, start_epoch, steps; /* steps 0: no limit */
     double lr, momentum, weight_decay, label_smoothing;
     bool decay_norm, nesterov;
+    const char *loss_scale;      /* NULL: dynamic for fp16, else none */
     int schedule, schedule_unit; /* enum schedule_shape, schedule_unit */
     double warmup_epochs, lr_step_epochs, lr_factor;
 
@@ -63,6 +66,9 @@ const char *train_options_arch(const struct train_options *options);
  * that trains at 224 is evaluated at 256 and 224, another size in the same proportion. */
 void train_options_geometry(const struct train_options *options, uint32_t *ret_resize,
                             uint32_t *ret_crop);
+/* The loss scale that training with `dtype` begins with. Fails with STATUS_USAGE. */
+struct status train_options_loss_scale(const struct train_options *options, enum train_dtype dtype,
+                                       struct loss_scale *ret_scale);
 struct schedule train_options_schedule(const struct train_options *options,
                                        uint64_t steps_per_epoch);
 

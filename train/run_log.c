@@ -80,6 +80,7 @@ struct status run_log_train(struct run_log *log, const struct line *line)
     json_set_real(record, "top1_mean", sums_top1(&line->mean));
     json_set_real(record, "top5_mean", sums_top5(&line->mean));
     json_set_real(record, "lr", line->lr);
+    json_set_real(record, "loss_scale", line->loss_scale);
     json_set_real(record, "images_per_second", line->images_per_second);
     json_set_real(record, "seconds", line->time.last);
     json_set_real(record, "data_seconds", line->data.last);

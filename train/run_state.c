@@ -1,5 +1,6 @@
 #include "train/run_state.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,14 @@ static struct json *sums_store(const struct metric_sums *sums)
     json_set_integer(object, "top1", (int64_t)sums->top1);
     json_set_integer(object, "top5", (int64_t)sums->top5);
     json_set_integer(object, "count", (int64_t)sums->count);
+    return object;
+}
+
+static struct json *scale_store(const struct loss_scale *scale)
+{
+    struct json *object = json_object_new();
+    json_set_real(object, "value", scale->value);
+    json_set_integer(object, "clean_steps", scale->clean_steps);
     return object;
 }
 
@@ -50,6 +59,8 @@ void run_state_store(const struct run_state *state, const struct class_table *cl
     json_set_integer(object, "steps_per_epoch", (int64_t)state->steps_per_epoch);
     json_set_integer(object, "train_images", (int64_t)state->train_images);
     json_set(object, "epoch_sums", sums_store(&state->epoch_sums));
+    json_set_integer(object, "skipped_steps", (int64_t)state->skipped);
+    json_set(object, "loss_scale", scale_store(&state->scale));
     json_set_real(object, "best_top1", state->best_top1);
     json_set_integer(object, "best_epoch", (int64_t)state->best_epoch);
     json_set_string(object, "backend", state->backend);
@@ -141,6 +152,21 @@ static struct status classes_restore(const struct json *object, uint32_t expecte
     return OK;
 }
 
+/* Where the updates stand. An older program's state has no such members: it skipped no step. */
+static struct status updates_restore(const struct json *object, struct run_state *state)
+{
+    const struct json *scale = json_get(object, "loss_scale");
+    state->scale.value = 1;
+    if (!scale)
+        return OK;
+    uint64_t done = state->epoch * state->steps_per_epoch + state->step;
+    TRY(count_get(object, "skipped_steps", done, &state->skipped));
+    TRY(json_get_real(scale, "value", &state->scale.value));
+    if (!(state->scale.value > 0 && state->scale.value <= (double)FLT_MAX))
+        FAIL(STATUS_CORRUPT, "a loss scale of %g, expected one that f32 holds", state->scale.value);
+    return u32_get(scale, "clean_steps", UINT32_MAX, &state->scale.clean_steps);
+}
+
 static struct status position_restore(const struct json *object, struct run_state *state)
 {
     const uint64_t max = INT64_MAX;
@@ -149,6 +175,7 @@ static struct status position_restore(const struct json *object, struct run_stat
     TRY(count_get(object, "step", state->steps_per_epoch, &state->step));
     TRY(count_get(object, "train_images", max, &state->train_images));
     TRY(sums_restore(json_get(object, "epoch_sums"), &state->epoch_sums));
+    TRY(updates_restore(object, state));
     TRY(json_get_real(object, "best_top1", &state->best_top1));
     return count_get(object, "best_epoch", max, &state->best_epoch);
 }

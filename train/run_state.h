@@ -26,6 +26,8 @@ struct run_state {
     uint64_t epoch, step;
     uint64_t steps_per_epoch, train_images;
     struct metric_sums epoch_sums; /* of the steps done in this epoch */
+    uint64_t skipped;              /* of all steps done, those without an update */
+    struct loss_scale scale;       /* of the next step */
     double best_top1;              /* percent; -1: not evaluated yet */
     uint64_t best_epoch;
 

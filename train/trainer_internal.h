@@ -1,7 +1,8 @@
 #ifndef HEADRACE_TRAIN_TRAINER_INTERNAL_H
 #define HEADRACE_TRAIN_TRAINER_INTERNAL_H
 
-/* What trainer.c (the loop) and trainer_open.c (how it comes to be) share. */
+/* What trainer.c (the loop), trainer_step.c (a step of it) and trainer_open.c (how it comes to be)
+ * share. */
 
 #include "train/dataset.h"
 #include "train/model.h"
@@ -18,19 +19,36 @@ struct trainer {
     struct weights
         *weights; /* on the host: scratch of checkpoints; its counters are the live ones */
     struct model *model;
+    struct division division;
     struct plan *train_plan, *eval_plan; /* NULL: not needed */
     struct run_log *log;
     char *checkpoint_stem, *best_stem;
     struct schedule schedule;
     struct run_state state;
+    struct step_input *inputs; /* (accumulate): the micro-batches of a step */
 
     /* Of the epoch that runs */
     struct line line;
     double window_started_s; /* since the last printed line */
     uint64_t window_images;
-    uint64_t pending_steps; /* whose metrics were not taken yet */
-    unsigned bad_steps;     /* in a row, with a loss that is not finite */
-    bool saved;             /* the state as it is now is in the checkpoint */
+    uint64_t pending;             /* micro-batches whose metrics were not taken yet */
+    struct metric_sums step_sums; /* of the micro-batches of a step that is not complete */
+    unsigned bad_losses;          /* steps in a row with a loss that is not finite */
+    unsigned skips_in_a_row;      /* steps whose update was skipped */
+    uint64_t epoch_skips;
+    bool saved; /* the state as it is now is in the checkpoint */
 };
+
+/* Steps done since the run's first epoch began. */
+uint64_t trainer_global_step(const struct trainer *trainer);
+/* Hands the device the learning rates of the epoch, from where the run stands. */
+struct status trainer_begin_updates(struct trainer *trainer);
+/* Takes the count of skipped steps and the loss scale into the state. */
+struct status trainer_note_updates(struct trainer *trainer);
+/* Trains on one global batch and prints what is due. Fails with STATUS_FAILED when losses or
+ * gradients were not finite for several steps in a row. */
+struct status trainer_step(struct trainer *trainer);
+/* Adds the metrics since the last call to the sums. */
+struct status trainer_take_metrics(struct trainer *trainer);
 
 #endif

@@ -96,6 +96,18 @@ static struct status device_open(struct trainer *trainer)
     return OK;
 }
 
+static struct status batch_divide(struct trainer *trainer)
+{
+    const struct model *model = trainer->model;
+    trainer->division = (struct division){
+        .processes = 1,
+        .replicas = model->ops->replicas(model->backend),
+        .accumulate = (uint32_t)trainer->options->accumulate,
+    };
+    TRY(division_make((uint32_t)trainer->options->batch_size, &trainer->division));
+    return memory_alloc(trainer->division.accumulate, sizeof *trainer->inputs, &trainer->inputs);
+}
+
 static struct status weights_file_load(struct trainer *trainer, const char *path)
 {
     CLEANUP(safetensors_close) struct safetensors *file = NULL;
@@ -126,14 +138,14 @@ static struct status plans_open(struct trainer *trainer)
     train_options_geometry(options, &resize, &crop);
     const struct plan_config train = {
         .mode = PLAN_TRAIN,
-        .batch = (uint32_t)options->batch_size,
+        .batch = division_local_batch(&trainer->division),
         .height = size,
         .width = size,
         .label_smoothing = (float)options->label_smoothing,
     };
     const struct plan_config eval = {
         .mode = PLAN_EVAL,
-        .batch = dataset_val_batch(trainer->data, options),
+        .batch = dataset_val_batch(trainer->data, options, &trainer->division),
         .height = crop,
         .width = crop,
     };
@@ -201,7 +213,7 @@ static struct status state_start(struct trainer *trainer)
     snprintf(state->backend, sizeof state->backend, "%s", trainer->model->backend_name);
     train_options_geometry(options, &state->val_resize, &state->val_crop);
     if (trainer->data->train) {
-        state->steps_per_epoch = feed_steps(trainer->data->train);
+        state->steps_per_epoch = dataset_train_steps(trainer->data, options);
         state->train_images = feed_images(trainer->data->train);
         if (!state->steps_per_epoch)
             FAIL(STATUS_USAGE,
@@ -210,12 +222,18 @@ static struct status state_start(struct trainer *trainer)
                  state->train_images, options->batch_size);
         trainer->schedule = train_options_schedule(options, state->steps_per_epoch);
     }
+    TRY(train_options_loss_scale(options, state->dtype, &state->scale));
     if (!trainer->checkpoint)
         return OK;
     const struct run_state *old = &trainer->checkpoint->state;
     state->epoch = old->epoch;
     state->step = old->step;
     state->epoch_sums = old->epoch_sums;
+    state->skipped = old->skipped;
+    if (state->scale.dynamic && old->scale.value != 0) {
+        state->scale.value = old->scale.value;
+        state->scale.clean_steps = old->scale.clean_steps;
+    }
     if (trainer->resumed_in_place) { /* elsewhere there is no model_best and no checkpoint yet */
         state->best_top1 = old->best_top1;
         state->best_epoch = old->best_epoch;
@@ -273,10 +291,14 @@ static struct status start_print(struct trainer *trainer)
     if (!trainer->data->val)
         log_note("there is no validation set (--val): nothing is evaluated, and no best weights "
                  "are kept, only the last");
+    CLEANUP(buffer_done) struct buffer division = {0};
+    const char *division_text;
+    TRY(division_append(&trainer->division, &division));
+    TRY(buffer_text(&division, &division_text));
     return run_log_print(trainer->log,
-                         "batch %" PRId64 " = 1 device x %" PRId64 ", lr %g, not scaled; %" PRIu64
-                         " images, %" PRIu64 " steps an epoch",
-                         options->batch_size, options->batch_size, options->lr, state->train_images,
+                         "batch %" PRId64 " = %s, lr %g, not scaled; %" PRIu64 " images, %" PRIu64
+                         " steps an epoch",
+                         options->batch_size, division_text, options->lr, state->train_images,
                          state->steps_per_epoch);
 }
 
@@ -294,7 +316,8 @@ static struct status trainer_fill(struct trainer *trainer, FILE *lines)
     TRY(network_make(trainer));
     TRY(device_open(trainer));
     trainer->model->ops->input_format(trainer->model->backend, &format);
-    TRY(dataset_start(trainer->data, options, &format));
+    TRY(batch_divide(trainer));
+    TRY(dataset_start(trainer->data, options, &trainer->division, &format));
     TRY(state_start(trainer));
     TRY(weights_start(trainer));
     TRY(plans_open(trainer));
@@ -335,6 +358,7 @@ void trainer_close(struct trainer *trainer)
     network_close(trainer->network);
     checkpoint_free(trainer->checkpoint);
     json_free(trainer->stored_options);
+    memory_free(trainer->inputs);
     memory_free(trainer->checkpoint_stem);
     memory_free(trainer->best_stem);
     memory_free(trainer);

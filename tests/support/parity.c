@@ -272,6 +272,8 @@ static struct status session_open(struct session *s, const struct backend_config
     s->input = (struct step_input){.images = s->images, .labels = golden->labels};
     for (uint32_t n = 0; n < golden->batch; n++)
         s->input.valid += golden->labels[n] >= 0;
+    s->input.divisor = s->input.valid;
+    s->input.completes = true;
     return OK;
 }
 
@@ -345,14 +347,18 @@ static struct status first_step_check(struct session *s)
 
 static struct status further_steps_check(struct session *s)
 {
-    const struct sgd_update update = {
-        .learning_rate = .01,
+    const double rate = .01;
+    const struct update_rule rule = {
         .momentum = .9,
         .weight_decay = 1e-4,
         .decay_norm_and_bias = true,
+        .rates = &rate,
+        .rate_count = 1,
+        .scale.value = 1,
     };
+    TRY(s->ops->store_begin(s->store, &rule));
     for (uint32_t step = 1; step < s->golden.steps && step < s->bounds->steps; step++) {
-        TRY(s->ops->store_update(s->store, &update));
+        TRY(s->ops->store_update(s->store));
         TRY(s->ops->plan_forward_backward(s->train, &s->input));
         struct step_metrics metrics;
         size_t count;

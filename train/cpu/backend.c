@@ -56,6 +56,12 @@ static enum train_dtype backend_dtype(const struct backend *backend)
     return backend->dtype;
 }
 
+static unsigned backend_replicas(const struct backend *backend)
+{
+    (void)backend;
+    return 1;
+}
+
 static struct status backend_describe(const struct backend *backend, struct buffer *text)
 {
     const char *engine = backend->dtype == DTYPE_F32 ? cpu_level_name(cpu_level())
@@ -77,13 +83,16 @@ static const struct backend_ops ops = {
     .open = backend_open,
     .close = backend_close,
     .dtype = backend_dtype,
+    .replicas = backend_replicas,
     .describe = backend_describe,
     .input_format = backend_input_format,
     .store_open = store_open,
     .store_close = store_close,
     .store_write = store_write,
     .store_read = store_read,
+    .store_begin = store_begin,
     .store_update = store_update,
+    .store_progress = store_progress,
     .plan_open = plan_open,
     .plan_close = plan_close,
     .plan_forward_backward = plan_forward_backward,

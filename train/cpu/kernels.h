@@ -32,7 +32,7 @@ struct pool_shape {
 #define POOL_NONE 255
 
 struct sgd_step {
-    float learning_rate, momentum, weight_decay;
+    float learning_rate, momentum, weight_decay, gradient_factor;
     bool nesterov;
 };
 
@@ -79,8 +79,12 @@ struct kernels {
     void (*average)(struct rows rows, const void *x, float factor, void *out, size_t out_row);
     /* Each of the rows of out = factor · in[in_row]. */
     void (*spread)(struct rows rows, const void *in, size_t in_row, float factor, void *out);
-    /* Elements [begin, end) of w and v (struct sgd_update in backend.h); multiples of KERNEL_LANES.
-     */
+    /* Whether values [begin, end) are all finite; multiples of KERNEL_LANES. */
+    bool (*are_finite)(size_t begin, size_t end, const float *values);
+    /* a += b for [begin, end); multiples of KERNEL_LANES. */
+    void (*add)(size_t begin, size_t end, float *a, const float *b);
+    /* Elements [begin, end) of w and v (struct update_rule in backend.h) with the gradient
+     * gradient_factor·g; multiples of KERNEL_LANES. */
     void (*sgd)(size_t begin, size_t end, float *w, float *v, const float *g,
                 const struct sgd_step *step);
 };

@@ -1,5 +1,7 @@
 /* The kernels in plain C, one element at a time: the truth. */
 
+#include <math.h>
+
 #include "train/cpu/bf16.h"
 #include "train/cpu/kernels_table.h"
 
@@ -167,11 +169,25 @@ INLINE void spread(struct rows rows, const void *in, size_t in_row, float factor
                   bf16);
 }
 
+static bool are_finite(size_t begin, size_t end, const float *values)
+{
+    bool finite = true;
+    for (size_t i = begin; i < end; i++)
+        finite = finite && isfinite(values[i]);
+    return finite;
+}
+
+static void add(size_t begin, size_t end, float *a, const float *b)
+{
+    for (size_t i = begin; i < end; i++)
+        a[i] += b[i];
+}
+
 static void sgd(size_t begin, size_t end, float *w, float *v, const float *g,
                 const struct sgd_step *step)
 {
     for (size_t i = begin; i < end; i++) {
-        float d = g[i] + step->weight_decay * w[i];
+        float d = step->gradient_factor * g[i] + step->weight_decay * w[i];
         v[i] = step->momentum * v[i] + d;
         w[i] -= step->learning_rate * (step->nesterov ? d + step->momentum * v[i] : v[i]);
     }

@@ -246,14 +246,34 @@ INLINE void spread(struct rows rows, const void *in, size_t in_row, float factor
     }
 }
 
+static bool are_finite(size_t begin, size_t end, const float *values)
+{
+    /* 0·x is 0, or no number where x is infinite or none. */
+    VEC_FLOAT sum = vec_zero();
+    for (size_t i = begin; i < end; i += VEC_LANES)
+        sum = vec_multiply_add(vec_load(values + i), vec_zero(), sum);
+    float lanes[VEC_LANES];
+    bool finite = true;
+    vec_store(lanes, sum);
+    for (unsigned i = 0; i < VEC_LANES; i++)
+        finite = finite && lanes[i] == 0;
+    return finite;
+}
+
+static void add(size_t begin, size_t end, float *a, const float *b)
+{
+    for (size_t i = begin; i < end; i += VEC_LANES)
+        vec_store(a + i, vec_add(vec_load(a + i), vec_load(b + i)));
+}
+
 static void sgd(size_t begin, size_t end, float *w, float *v, const float *g,
                 const struct sgd_step *step)
 {
     VEC_FLOAT decay = vec_same(step->weight_decay), momentum = vec_same(step->momentum);
-    VEC_FLOAT descent = vec_same(-step->learning_rate);
+    VEC_FLOAT descent = vec_same(-step->learning_rate), factor = vec_same(step->gradient_factor);
     for (size_t i = begin; i < end; i += VEC_LANES) {
         VEC_FLOAT weight = vec_load(w + i);
-        VEC_FLOAT d = vec_multiply_add(decay, weight, vec_load(g + i));
+        VEC_FLOAT d = vec_multiply_add(decay, weight, vec_multiply(factor, vec_load(g + i)));
         VEC_FLOAT velocity = vec_multiply_add(momentum, vec_load(v + i), d);
         vec_store(v + i, velocity);
         if (step->nesterov)

@@ -52,6 +52,8 @@ INLINE uint32_t pool_tap(struct pool_windows windows, uint32_t out, const struct
         .pool_backward = pool_backward_##type,                                                     \
         .average = average_##type,                                                                 \
         .spread = spread_##type,                                                                   \
+        .are_finite = are_finite,                                                                  \
+        .add = add,                                                                                \
         .sgd = sgd,                                                                                \
     };
 

@@ -97,12 +97,12 @@ static void image_run(struct loss *loss, uint32_t image, const float *logits, in
 }
 
 struct status loss_run(struct loss *loss, const float *logits, const int32_t *labels,
-                       unsigned threads, float *ret_gradient, struct step_metrics *ret_metrics)
+                       unsigned threads, double weight, float *ret_gradient,
+                       struct step_metrics *ret_metrics)
 {
     const size_t classes = loss->shape.classes;
     uint32_t count;
     TRY(labels_check(&loss->shape, labels, &count));
-    double weight = count ? 1.0 / count : 0;
     FOR_PARTS(part, threads)
     {
         struct span images = span_part(loss->shape.batch, 1, part, threads);

@@ -181,23 +181,14 @@ void plan_close(struct plan *plan)
     memory_free(plan);
 }
 
-static void metrics_push(struct plan *plan, const struct step_metrics *metrics)
-{
-    if (plan->metrics_count == METRICS_KEPT) {
-        plan->metrics_first = (plan->metrics_first + 1) % METRICS_KEPT;
-        plan->metrics_count--;
-    }
-    plan->metrics[(plan->metrics_first + plan->metrics_count++) % METRICS_KEPT] = *metrics;
-}
-
 struct status plan_forward_backward(struct plan *plan, const struct step_input *input)
 {
     struct step_metrics metrics;
     if (!plan->train)
         FAIL(STATUS_USAGE, "an evaluation plan has no backward pass");
     backend_enter(plan->backend);
-    TRY(train_pass_run(plan, input->images, input->labels, &metrics));
-    metrics_push(plan, &metrics);
+    TRY(train_pass_run(plan, input, &metrics));
+    metrics_push(&plan->metrics, metrics, input, &plan->store->stepping);
     return OK;
 }
 
@@ -208,20 +199,14 @@ struct status plan_forward(struct plan *plan, const struct step_input *input)
         FAIL(STATUS_USAGE, "a training plan does not evaluate");
     backend_enter(plan->backend);
     TRY(eval_pass_run(plan, input->images, input->labels, &metrics));
-    metrics_push(plan, &metrics);
+    metrics_push(&plan->metrics, metrics, NULL, &plan->store->stepping);
     return OK;
 }
 
 struct status plan_metrics(struct plan *plan, struct step_metrics *ret_metrics, size_t capacity,
                            size_t *ret_count)
 {
-    size_t count = 0;
-    for (; count < capacity && plan->metrics_count > 0; count++) {
-        ret_metrics[count] = plan->metrics[plan->metrics_first];
-        plan->metrics_first = (plan->metrics_first + 1) % METRICS_KEPT;
-        plan->metrics_count--;
-    }
-    *ret_count = count;
+    *ret_count = metrics_take(&plan->metrics, &plan->store->stepping, ret_metrics, capacity);
     return OK;
 }
 

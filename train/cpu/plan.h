@@ -8,9 +8,6 @@
 #include "train/cpu/outline.h"
 #include "train/cpu/store.h"
 
-/* Steps whose metrics are kept until they are asked for. */
-#define METRICS_KEPT 1024
-
 struct train_pass; /* plan_train.c */
 struct eval_pass;  /* plan_eval.c */
 
@@ -39,8 +36,7 @@ struct plan {
 
     float *logits; /* (batch, classes) */
     struct loss loss;
-    struct step_metrics metrics[METRICS_KEPT]; /* a ring */
-    size_t metrics_first, metrics_count;
+    struct metrics_queue metrics;
 
     uint64_t version;         /* of the store's values that the plan's own weights were made from */
     struct train_pass *train; /* one of the two */
@@ -80,7 +76,7 @@ void plan_average(const struct plan *plan, const void *x, void *pooled);
 
 struct status train_pass_open(struct plan *plan, struct train_pass **ret_train);
 void train_pass_close(struct train_pass *train, const struct plan *plan);
-struct status train_pass_run(struct plan *plan, const void *images, const int32_t *labels,
+struct status train_pass_run(struct plan *plan, const struct step_input *input,
                              struct step_metrics *ret_metrics);
 
 struct status eval_pass_open(struct plan *plan, struct eval_pass **ret_eval);

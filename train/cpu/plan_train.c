@@ -440,14 +440,20 @@ static struct status backward(struct plan *plan)
     return layer_backward_weights(plan, &stem->weights, stem->x, stem_gradient);
 }
 
-struct status train_pass_run(struct plan *plan, const void *images, const int32_t *labels,
+struct status train_pass_run(struct plan *plan, const struct step_input *input,
                              struct step_metrics *ret_metrics)
 {
+    struct store *store = plan->store;
     TRY(weights_refresh(plan));
-    TRY(forward(plan, images));
-    TRY(loss_run(&plan->loss, plan->logits, labels, plan->backend->threads,
+    TRY(forward(plan, input->images));
+    store->version++; /* the running statistics moved */
+    TRY(loss_run(&plan->loss, plan->logits, input->labels, plan->backend->threads,
+                 stepping_loss_weight(&store->stepping, input->divisor),
                  plan->train->logits_gradient, ret_metrics));
+    if (input->adds)
+        TRY(store_keep_gradients(store));
     TRY(backward(plan));
-    plan->store->version++; /* the running statistics moved */
+    if (input->adds)
+        store_add_gradients(store);
     return OK;
 }

@@ -63,6 +63,7 @@ struct status store_open(struct backend *backend, const struct network *network,
     store->backend = backend;
     store->network = network;
     store->version = 1;
+    stepping_init(&store->stepping);
     TRY(memory_alloc(network->param_count, sizeof *store->params, &store->params));
     for (size_t i = 0; i < network->param_count; i++) {
         store->params[i].count = network->params[i].count;
@@ -85,6 +86,8 @@ void store_close(struct store *store)
     memory_free(store->values);
     memory_free(store->gradients);
     memory_free(store->momenta);
+    memory_free(store->earlier);
+    stepping_done(&store->stepping);
     memory_free(store);
 }
 
@@ -145,7 +148,9 @@ struct status store_adopt_layouts(struct store *store, const struct layout *cons
     moved->version = store->version + 1;
     struct store old = *store;
     *store = *moved;
+    store->stepping = old.stepping;
     *moved = old; /* its arrays are freed with it */
+    stepping_init(&moved->stepping);
     return OK;
 }
 
@@ -227,18 +232,74 @@ static void section_update(struct store *store, size_t begin, size_t end, struct
     }
 }
 
-struct status store_update(struct store *store, const struct sgd_update *update)
+struct status store_keep_gradients(struct store *store)
 {
+    if (!store->earlier)
+        TRY(memory_alloc_tensor(store->trained_count * sizeof(float), &store->earlier));
+    float *made = store->gradients;
+    store->gradients = store->earlier;
+    store->earlier = made;
+    return OK;
+}
+
+void store_add_gradients(struct store *store)
+{
+    const struct backend *backend = store->backend;
+    FOR_PARTS(part, backend->threads)
+    {
+        struct span span = span_part(store->trained_count, KERNEL_LANES, part, backend->threads);
+        backend->kernels->add(span.begin, span.end, store->gradients, store->earlier);
+    }
+}
+
+struct status store_begin(struct store *store, const struct update_rule *rule)
+{
+    return stepping_begin(&store->stepping, rule);
+}
+
+static bool gradients_are_finite(const struct store *store)
+{
+    const struct backend *backend = store->backend;
+    unsigned broken = 0; /* parts */
+    PRAGMA(omp parallel for schedule(static) num_threads(backend->threads) reduction(+ : broken))
+    for (unsigned part = 0; part < backend->threads; part++) {
+        struct span span = span_part(store->trained_count, KERNEL_LANES, part, backend->threads);
+        broken += !backend->kernels->are_finite(span.begin, span.end, store->gradients);
+    }
+    return broken == 0;
+}
+
+static void values_update(struct store *store)
+{
+    const struct update_rule *rule = &store->stepping.rule;
     struct sgd_step step = {
-        .learning_rate = (float)update->learning_rate,
-        .momentum = (float)update->momentum,
-        .weight_decay = (float)update->weight_decay,
-        .nesterov = update->nesterov,
+        .learning_rate = (float)stepping_rate(&store->stepping),
+        .momentum = (float)rule->momentum,
+        .weight_decay = (float)rule->weight_decay,
+        .gradient_factor = (float)(1 / store->stepping.scale.value),
+        .nesterov = rule->nesterov,
     };
     section_update(store, 0, store->weight_count, step);
-    if (!update->decay_norm_and_bias)
+    if (!rule->decay_norm_and_bias)
         step.weight_decay = 0;
     section_update(store, store->weight_count, store->trained_count, step);
     store->version++;
+}
+
+struct status store_update(struct store *store)
+{
+    backend_enter(store->backend);
+    bool finite = gradients_are_finite(store);
+    if (finite)
+        values_update(store);
+    stepping_advance(&store->stepping, finite);
+    return OK;
+}
+
+struct status store_progress(struct store *store, uint64_t *ret_applied,
+                             struct loss_scale *ret_scale)
+{
+    *ret_applied = store->stepping.applied;
+    *ret_scale = store->stepping.scale;
     return OK;
 }

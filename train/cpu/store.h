@@ -7,6 +7,7 @@
  * and norms, then (values only) running statistics. */
 
 #include "train/cpu/cpu.h"
+#include "train/stepping.h"
 
 struct store_param {
     struct layout *layout; /* of a weight; NULL for vectors */
@@ -20,6 +21,8 @@ struct store {
     struct store_param *params;    /* one for each of the network's */
     float *values, *gradients, *momenta;
     size_t weight_count, trained_count, total_count; /* floats, ends of the three sections */
+    float *earlier; /* gradients of the step's micro-batches before this one; NULL: never needed */
+    struct stepping stepping;
     bool adopted;
     uint64_t version; /* grows whenever a value changes */
 };
@@ -33,7 +36,10 @@ struct status store_write(struct store *store, enum param_role role, size_t para
                           const double *values);
 struct status store_read(struct store *store, enum param_role role, size_t param,
                          double *ret_values);
-struct status store_update(struct store *store, const struct sgd_update *update);
+struct status store_begin(struct store *store, const struct update_rule *rule);
+struct status store_update(struct store *store);
+struct status store_progress(struct store *store, uint64_t *ret_applied,
+                             struct loss_scale *ret_scale);
 uint64_t store_bytes(const struct store *store);
 
 static inline float *store_value(const struct store *store, size_t param)
@@ -49,6 +55,10 @@ static inline float *store_gradient(const struct store *store, size_t param)
 /* Moves everything to the layouts `wanted` (one for each parameter; NULL: as it is). Only the first
  * call does; later ones change nothing. Pointers into the store change. */
 struct status store_adopt_layouts(struct store *store, const struct layout *const *wanted);
+
+/* Puts the gradients aside, to be added to those that the next backward pass leaves. */
+struct status store_keep_gradients(struct store *store);
+void store_add_gradients(struct store *store);
 
 /* A weight's values in torchvision's order; ret_values holds param's count. */
 struct status store_read_dense(const struct store *store, size_t param, float *ret_values);

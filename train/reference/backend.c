@@ -32,6 +32,12 @@ static enum train_dtype reference_dtype(const struct backend *backend)
     return DTYPE_F32;
 }
 
+static unsigned reference_replicas(const struct backend *backend)
+{
+    (void)backend;
+    return 1;
+}
+
 static struct status reference_describe(const struct backend *backend, struct buffer *text)
 {
     return buffer_append_text(text, "reference: %u thread%s, f%zu, plain loops", backend->threads,
@@ -49,13 +55,16 @@ static const struct backend_ops ops = {
     .open = reference_open,
     .close = reference_close,
     .dtype = reference_dtype,
+    .replicas = reference_replicas,
     .describe = reference_describe,
     .input_format = reference_input_format,
     .store_open = reference_store_open,
     .store_close = reference_store_close,
     .store_write = reference_store_write,
     .store_read = reference_store_read,
+    .store_begin = reference_store_begin,
     .store_update = reference_store_update,
+    .store_progress = reference_store_progress,
     .plan_open = reference_plan_open,
     .plan_close = reference_plan_close,
     .plan_forward_backward = reference_plan_forward_backward,

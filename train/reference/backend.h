@@ -5,6 +5,7 @@
 
 #include "train/backend.h"
 #include "train/reference/ops.h"
+#include "train/stepping.h"
 
 struct backend {
     unsigned threads;
@@ -18,6 +19,10 @@ struct store {
     const struct network *network; /* borrowed */
     real *block;                   /* the memory behind all tensors */
     real *(*tensors)[3];           /* [param][role]; NULL where there is none */
+    real *gradients;               /* all of them, in `block` */
+    size_t gradient_count;
+    real *earlier; /* gradients of the step's micro-batches before this one; NULL: never needed */
+    struct stepping stepping;
     uint64_t bytes;
 };
 
@@ -28,7 +33,13 @@ struct status reference_store_write(struct store *store, enum param_role role, s
                                     const double *values);
 struct status reference_store_read(struct store *store, enum param_role role, size_t param,
                                    double *ret_values);
-struct status reference_store_update(struct store *store, const struct sgd_update *update);
+struct status reference_store_begin(struct store *store, const struct update_rule *rule);
+struct status reference_store_update(struct store *store);
+struct status reference_store_progress(struct store *store, uint64_t *ret_applied,
+                                       struct loss_scale *ret_scale);
+/* Puts the gradients aside, to be added to those that the next backward pass leaves. */
+struct status reference_store_keep_gradients(struct store *store);
+void reference_store_add_gradients(struct store *store);
 
 struct status reference_plan_open(struct store *store, const struct plan_config *config,
                                   struct plan **ret_plan);

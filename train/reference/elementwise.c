@@ -94,9 +94,9 @@ static struct status sgd_piece(uint64_t item, unsigned thread, void *context)
     const struct sgd_loop *loop = context;
     struct piece piece = piece_of(loop->count, item);
     real rate = (real)loop->rule->rate, momentum = (real)loop->rule->momentum;
-    real decay = (real)loop->rule->decay;
+    real decay = (real)loop->rule->decay, factor = (real)loop->rule->gradient_factor;
     for (size_t i = piece.begin; i < piece.end; i++) {
-        real gradient = loop->gradient[i] + decay * loop->value[i];
+        real gradient = factor * loop->gradient[i] + decay * loop->value[i];
         real velocity = momentum * loop->velocity[i] + gradient;
         loop->velocity[i] = velocity;
         loop->value[i] -= rate * (loop->rule->nesterov ? gradient + momentum * velocity : velocity);

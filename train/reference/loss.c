@@ -28,7 +28,7 @@ static uint32_t label_rank(size_t classes, const real *logits, size_t label)
 }
 
 void reference_loss(size_t batch, size_t classes, const real *logits, const int32_t *labels,
-                    double smoothing, uint32_t valid, real *dlogits, struct loss_sums *ret_sums)
+                    double smoothing, double weight, real *dlogits, struct loss_sums *ret_sums)
 {
     *ret_sums = (struct loss_sums){0};
     if (dlogits)
@@ -45,7 +45,7 @@ void reference_loss(size_t batch, size_t classes, const real *logits, const int3
             if (target > 0)
                 ret_sums->loss -= target * log_probability;
             if (dlogits)
-                dlogits[n * classes + c] = (real)((exp(log_probability) - target) / valid);
+                dlogits[n * classes + c] = (real)((exp(log_probability) - target) * weight);
         }
         uint32_t rank = label_rank(classes, row, label);
         ret_sums->top1 += rank < 1;

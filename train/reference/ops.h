@@ -92,14 +92,15 @@ struct loss_sums {
 };
 
 /* Softmax cross-entropy of logits (batch, classes) with PyTorch's label smoothing; a label of −1
- * counts for nothing. `dlogits`, when not NULL, gets the gradient of the loss's sum divided by
- * `valid`. Labels are below `classes`. */
+ * counts for nothing. `dlogits`, when not NULL, gets the gradient of the loss's sum times
+ * `weight`. Labels are below `classes`. */
 void reference_loss(size_t batch, size_t classes, const real *logits, const int32_t *labels,
-                    double smoothing, uint32_t valid, real *dlogits, struct loss_sums *ret_sums);
+                    double smoothing, double weight, real *dlogits, struct loss_sums *ret_sums);
 
-/* PyTorch's SGD: g += decay·w; v = momentum·v + g; w −= rate·(nesterov ? g + momentum·v : v). */
+/* PyTorch's SGD: g = gradient_factor·gradient + decay·w; v = momentum·v + g;
+ * w −= rate·(nesterov ? g + momentum·v : v). */
 struct sgd_rule {
-    double rate, momentum, decay;
+    double rate, momentum, decay, gradient_factor;
     bool nesterov;
 };
 struct status reference_sgd(struct pool *pool, size_t count, const struct sgd_rule *rule,

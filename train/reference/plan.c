@@ -4,9 +4,6 @@
 #include "train/reference/backend.h"
 #include "train/reference/slots.h"
 
-/* Steps whose metrics are kept until they are asked for. */
-#define METRICS_KEPT 1024
-
 /* A node's tensors in one plan. */
 struct place {
     struct window_shape window;
@@ -27,8 +24,7 @@ struct plan {
     real **slots;         /* the memory behind values and gradients */
     size_t slot_count;
     uint64_t bytes;
-    struct step_metrics metrics[METRICS_KEPT]; /* a ring */
-    size_t metrics_first, metrics_count;
+    struct metrics_queue metrics;
 };
 CLEANUP_POINTER(reference_plan_close, struct plan)
 
@@ -293,16 +289,6 @@ static struct status node_backward(struct plan *plan, size_t i)
     return OK;
 }
 
-static void metrics_push(struct plan *plan, const struct loss_sums *sums)
-{
-    if (plan->metrics_count == METRICS_KEPT) {
-        plan->metrics_first = (plan->metrics_first + 1) % METRICS_KEPT;
-        plan->metrics_count--;
-    }
-    size_t at = (plan->metrics_first + plan->metrics_count++) % METRICS_KEPT;
-    plan->metrics[at] = (struct step_metrics){sums->loss, sums->top1, sums->top5, sums->count};
-}
-
 static const struct place *logits_place(const struct plan *plan)
 {
     return input_place(plan, &plan->network->nodes[plan->network->node_count - 1], 0);
@@ -331,11 +317,19 @@ static struct status forward_run(struct plan *plan, const struct step_input *inp
         TRY(node_forward(plan, i));
 
     const struct place *logits = logits_place(plan);
+    const struct stepping *stepping = &plan->store->stepping;
     bool train = plan->config.mode == PLAN_TRAIN;
     struct loss_sums sums;
     reference_loss(plan->config.batch, plan->network->classes, logits->value, input->labels,
-                   train ? plan->config.label_smoothing : 0, input->valid, logits->gradient, &sums);
-    metrics_push(plan, &sums);
+                   train ? plan->config.label_smoothing : 0,
+                   stepping_loss_weight(stepping, input->divisor), logits->gradient, &sums);
+    const struct step_metrics metrics = {
+        .loss_sum = sums.loss,
+        .top1 = sums.top1,
+        .top5 = sums.top5,
+        .count = sums.count,
+    };
+    metrics_push(&plan->metrics, metrics, train ? input : NULL, stepping);
     return OK;
 }
 
@@ -344,9 +338,8 @@ struct status reference_plan_forward(struct plan *plan, const struct step_input 
     return forward_run(plan, input);
 }
 
-struct status reference_plan_forward_backward(struct plan *plan, const struct step_input *input)
+static struct status backward_run(struct plan *plan)
 {
-    TRY(forward_run(plan, input));
     for (size_t i = plan->network->node_count - 2; i > 0; i--) {
         const struct node *node = &plan->network->nodes[i];
         for (int j = 0; j < 2 && node->inputs[j] >= 0; j++) {
@@ -359,15 +352,21 @@ struct status reference_plan_forward_backward(struct plan *plan, const struct st
     return OK;
 }
 
+struct status reference_plan_forward_backward(struct plan *plan, const struct step_input *input)
+{
+    if (input->adds)
+        TRY(reference_store_keep_gradients(plan->store));
+    TRY(forward_run(plan, input));
+    TRY(backward_run(plan));
+    if (input->adds)
+        reference_store_add_gradients(plan->store);
+    return OK;
+}
+
 struct status reference_plan_metrics(struct plan *plan, struct step_metrics *ret_metrics,
                                      size_t capacity, size_t *ret_count)
 {
-    size_t count = plan->metrics_count < capacity ? plan->metrics_count : capacity;
-    for (size_t i = 0; i < count; i++)
-        ret_metrics[i] = plan->metrics[(plan->metrics_first + i) % METRICS_KEPT];
-    plan->metrics_first = (plan->metrics_first + count) % METRICS_KEPT;
-    plan->metrics_count -= count;
-    *ret_count = count;
+    *ret_count = metrics_take(&plan->metrics, &plan->store->stepping, ret_metrics, capacity);
     return OK;
 }
 

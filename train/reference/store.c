@@ -1,4 +1,6 @@
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "train/reference/backend.h"
@@ -17,6 +19,7 @@ struct status reference_store_open(struct backend *backend, const struct network
     TRY(memory_alloc(1, sizeof *store, &store));
     store->backend = backend;
     store->network = network;
+    stepping_init(&store->stepping);
     TRY(memory_alloc(network->param_count, sizeof *store->tensors, &store->tensors));
 
     size_t total = 0;
@@ -27,13 +30,17 @@ struct status reference_store_open(struct backend *backend, const struct network
     store->bytes = sizeof(real) * total;
     TRY(memory_alloc_tensor(store->bytes, &store->block));
 
-    real *next = store->block;
-    for (int role = ROLE_VALUE; role <= ROLE_MOMENTUM; role++)
+    real *next = store->block, *ends[3];
+    for (int role = ROLE_VALUE; role <= ROLE_MOMENTUM; role++) {
         for (size_t p = 0; p < network->param_count; p++)
             if (param_has(&network->params[p], role)) {
                 store->tensors[p][role] = next;
                 next += network->params[p].count;
             }
+        ends[role] = next;
+    }
+    store->gradients = ends[ROLE_VALUE];
+    store->gradient_count = (size_t)(ends[ROLE_GRADIENT] - ends[ROLE_VALUE]);
     *ret_store = MOVE(store);
     return OK;
 }
@@ -44,6 +51,8 @@ void reference_store_close(struct store *store)
         return;
     memory_free(store->tensors);
     memory_free(store->block);
+    memory_free(store->earlier);
+    stepping_done(&store->stepping);
     memory_free(store);
 }
 
@@ -77,8 +86,37 @@ struct status reference_store_read(struct store *store, enum param_role role, si
     return OK;
 }
 
-struct status reference_store_update(struct store *store, const struct sgd_update *update)
+struct status reference_store_keep_gradients(struct store *store)
 {
+    size_t bytes = sizeof *store->earlier * store->gradient_count;
+    if (!store->earlier)
+        TRY(memory_alloc_tensor(bytes, &store->earlier));
+    memcpy(store->earlier, store->gradients, bytes);
+    return OK;
+}
+
+void reference_store_add_gradients(struct store *store)
+{
+    for (size_t i = 0; i < store->gradient_count; i++)
+        store->gradients[i] += store->earlier[i];
+}
+
+struct status reference_store_begin(struct store *store, const struct update_rule *rule)
+{
+    return stepping_begin(&store->stepping, rule);
+}
+
+static bool gradients_are_finite(const struct store *store)
+{
+    bool finite = true;
+    for (size_t i = 0; i < store->gradient_count; i++)
+        finite &= isfinite(store->gradients[i]) != 0;
+    return finite;
+}
+
+static struct status params_update(struct store *store)
+{
+    const struct update_rule *update = &store->stepping.rule;
     for (size_t p = 0; p < store->network->param_count; p++) {
         const struct param *param = &store->network->params[p];
         if (!param_is_trained(param))
@@ -86,14 +124,32 @@ struct status reference_store_update(struct store *store, const struct sgd_updat
         bool decays = update->decay_norm_and_bias || param->kind == PARAM_CONV_WEIGHT ||
                       param->kind == PARAM_FC_WEIGHT;
         struct sgd_rule rule = {
-            .rate = update->learning_rate,
+            .rate = stepping_rate(&store->stepping),
             .momentum = update->momentum,
             .decay = decays ? update->weight_decay : 0,
+            .gradient_factor = 1 / store->stepping.scale.value,
             .nesterov = update->nesterov,
         };
         real **tensors = store->tensors[p];
         TRY(reference_sgd(store->backend->pool, param->count, &rule, tensors[ROLE_GRADIENT],
                           tensors[ROLE_MOMENTUM], tensors[ROLE_VALUE]));
     }
+    return OK;
+}
+
+struct status reference_store_update(struct store *store)
+{
+    bool finite = gradients_are_finite(store);
+    if (finite)
+        TRY(params_update(store));
+    stepping_advance(&store->stepping, finite);
+    return OK;
+}
+
+struct status reference_store_progress(struct store *store, uint64_t *ret_applied,
+                                       struct loss_scale *ret_scale)
+{
+    *ret_applied = store->stepping.applied;
+    *ret_scale = store->stepping.scale;
     return OK;
 }

@@ -1,0 +1,224 @@
+/* One step of training: its micro-batches, the update, and what became of it. */
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/progress.h"
+#include "train/trainer_internal.h"
+
+/* Backends keep the metrics of at least 1024 micro-batches; a step has at most 512. */
+static const uint64_t most_pending = 512;
+
+/* Steps in a row that end the run: with a loss that is not finite; skipped, while a dynamic loss
+ * scale falls to a millionth of what it starts with, and without one. */
+static const unsigned most_bad_losses = 3, most_skips_dynamic = 20, most_skips = 3;
+
+uint64_t trainer_global_step(const struct trainer *trainer)
+{
+    return trainer->state.epoch * trainer->state.steps_per_epoch + trainer->state.step;
+}
+
+struct status trainer_begin_updates(struct trainer *trainer)
+{
+    const struct train_options *options = trainer->options;
+    const struct run_state *state = &trainer->state;
+    CLEANUP(memory_free) double *rates = NULL;
+    TRY(memory_alloc(state->steps_per_epoch, sizeof *rates, &rates));
+    const struct update_rule rule = {
+        .momentum = options->momentum,
+        .weight_decay = options->weight_decay,
+        .decay_norm_and_bias = options->decay_norm,
+        .nesterov = options->nesterov,
+        .rates = rates,
+        .rate_count = state->steps_per_epoch,
+        .applied = trainer_global_step(trainer) - state->skipped,
+        .scale = state->scale,
+    };
+    for (uint64_t i = 0; i < rule.rate_count; i++)
+        rates[i] = schedule_lr(&trainer->schedule, rule.applied + i);
+    return trainer->model->ops->store_begin(trainer->model->store, &rule);
+}
+
+struct status trainer_note_updates(struct trainer *trainer)
+{
+    uint64_t applied;
+    TRY(trainer->model->ops->store_progress(trainer->model->store, &applied,
+                                            &trainer->state.scale));
+    trainer->state.skipped = trainer_global_step(trainer) - applied;
+    return OK;
+}
+
+/* The parameter whose gradient was the first on the way back to be not finite; NULL: none is. */
+static struct status broken_param_find(struct trainer *trainer, const char **ret_name)
+{
+    const struct network *network = trainer->network;
+    const struct model *model = trainer->model;
+    CLEANUP(memory_free) double *values = NULL;
+    *ret_name = NULL;
+    for (size_t p = network->param_count; p-- > 0 && !*ret_name;) {
+        const struct param *param = &network->params[p];
+        if (!param_is_trained(param))
+            continue;
+        TRY(memory_resize(param->count, sizeof *values, &values));
+        TRY(model->ops->store_read(model->store, ROLE_GRADIENT, p, values));
+        for (uint64_t i = 0; i < param->count && !*ret_name; i++)
+            if (!isfinite(values[i]))
+                *ret_name = param->name;
+    }
+    return OK;
+}
+
+static struct status skips_fail(struct trainer *trainer)
+{
+    const char *name;
+    TRY(broken_param_find(trainer, &name));
+    FAIL(STATUS_FAILED,
+         "%u steps in a row were skipped, because gradients were not finite (epoch %" PRIu64
+         ", before step %" PRIu64 ", loss scale %g)%s%s: try a lower --lr or another --loss-scale; "
+         "the last checkpoint is from before",
+         trainer->skips_in_a_row, trainer->state.epoch, trainer->state.step,
+         trainer->line.loss_scale, name ? "; on the way back the first was that of " : "",
+         name ? name : "");
+}
+
+/* After each step, by its sums. */
+static struct status step_check(struct trainer *trainer, const struct step_metrics *metrics)
+{
+    bool bad = !isfinite(trainer->step_sums.loss);
+    trainer->bad_losses = bad ? trainer->bad_losses + 1 : 0;
+    trainer->skips_in_a_row = metrics->applied ? 0 : trainer->skips_in_a_row + 1;
+    trainer->epoch_skips += !metrics->applied;
+    if (trainer->bad_losses >= most_bad_losses)
+        FAIL(STATUS_FAILED,
+             "the loss was not finite in %u steps in a row (epoch %" PRIu64 ", before step %" PRIu64
+             "): try a lower --lr or more --warmup-epochs; the last checkpoint is from before",
+             trainer->bad_losses, trainer->state.epoch, trainer->state.step);
+    if (trainer->skips_in_a_row >= (trainer->state.scale.dynamic ? most_skips_dynamic : most_skips))
+        return skips_fail(trainer);
+    return OK;
+}
+
+static struct status metrics_add(struct trainer *trainer, const struct step_metrics *metrics)
+{
+    struct line *line = &trainer->line;
+    sums_add(&trainer->state.epoch_sums, metrics);
+    sums_add(&trainer->step_sums, metrics);
+    if (!metrics->completes)
+        return OK;
+    line->last = trainer->step_sums;
+    line->lr = metrics->learning_rate;
+    line->loss_scale = metrics->loss_scale;
+    TRY(step_check(trainer, metrics));
+    trainer->step_sums = (struct metric_sums){0};
+    return OK;
+}
+
+struct status trainer_take_metrics(struct trainer *trainer)
+{
+    struct step_metrics metrics[64];
+    size_t count = ARRAY_LENGTH(metrics);
+    trainer->pending = 0;
+    while (count == ARRAY_LENGTH(metrics)) {
+        TRY(trainer->model->ops->plan_metrics(trainer->train_plan, metrics, ARRAY_LENGTH(metrics),
+                                              &count));
+        for (size_t i = 0; i < count; i++)
+            TRY(metrics_add(trainer, &metrics[i]));
+    }
+    return OK;
+}
+
+/* Micro-batches of the next step; an epoch's last one may have fewer. */
+static uint32_t micro_batches(const struct trainer *trainer)
+{
+    const uint32_t whole = trainer->division.accumulate;
+    uint64_t left = feed_steps(trainer->data->train) - trainer->state.step * whole;
+    return left < whole ? (uint32_t)left : whole;
+}
+
+/* The next `count` batches into trainer->inputs, and how long they let us wait. */
+static struct status inputs_take(struct trainer *trainer, uint32_t count, double *waited_s)
+{
+    double asked_s = clock_seconds();
+    uint32_t taken;
+    TRY(feed_next_several(trainer->data->train, count, trainer->inputs, &taken));
+    if (taken < count)
+        FAIL(STATUS_FAILED, "epoch %" PRIu64 " ended after %" PRIu64 " of %" PRIu64 " steps",
+             trainer->state.epoch, trainer->state.step, trainer->state.steps_per_epoch);
+    *waited_s += clock_seconds() - asked_s;
+    return OK;
+}
+
+static struct status micro_batch_run(struct trainer *trainer, struct step_input *input)
+{
+    TRY(trainer->model->ops->plan_forward_backward(trainer->train_plan, input));
+    for (size_t i = 0; i < trainer->network->param_count; i++)
+        if (trainer->network->params[i].kind == PARAM_COUNTER)
+            trainer->weights->counters[i]++;
+    trainer->window_images += input->valid;
+    trainer->pending++;
+    return OK;
+}
+
+/* Where images may be unreadable, all micro-batches are loaded first: their valid images have to be
+ * counted before any gradient is divided by their number. */
+static struct status step_compute(struct trainer *trainer, double *waited_s)
+{
+    const uint32_t count = micro_batches(trainer);
+    const bool count_first = trainer->options->on_error == LOADER_SKIP;
+    struct step_input *inputs = trainer->inputs;
+    uint64_t divisor = (uint64_t)count * division_micro_batch(&trainer->division);
+    if (count_first) {
+        TRY(inputs_take(trainer, count, waited_s));
+        divisor = 0;
+        for (uint32_t i = 0; i < count; i++)
+            divisor += inputs[i].valid;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!count_first)
+            TRY(inputs_take(trainer, 1, waited_s));
+        struct step_input *input = &inputs[count_first ? i : 0];
+        input->divisor = divisor;
+        input->adds = i > 0;
+        input->completes = i + 1 == count;
+        TRY(micro_batch_run(trainer, input));
+    }
+    return trainer->model->ops->store_update(trainer->model->store);
+}
+
+static struct status line_print(struct trainer *trainer, uint64_t step, double now_s)
+{
+    struct line *line = &trainer->line;
+    line->step = step;
+    line->mean = trainer->state.epoch_sums;
+    line->images_per_second =
+        (double)trainer->window_images / fmax(now_s - trainer->window_started_s, 1e-9);
+    trainer->window_images = 0;
+    trainer->window_started_s = now_s;
+    return run_log_train(trainer->log, line);
+}
+
+struct status trainer_step(struct trainer *trainer)
+{
+    struct run_state *state = &trainer->state;
+    struct line *line = &trainer->line;
+    uint64_t step = state->step;
+    double started_s = clock_seconds(), waited_s = 0;
+    TRY(step_compute(trainer, &waited_s));
+    trainer->saved = false;
+    state->step++;
+    bool print = step % (uint64_t)trainer->options->print_freq == 0;
+    if (print || trainer->pending >= most_pending)
+        TRY(trainer_take_metrics(trainer));
+    double now_s = clock_seconds();
+    meter_add(&line->time, now_s - started_s);
+    meter_add(&line->data, waited_s);
+    if (print)
+        TRY(line_print(trainer, step, now_s));
+    char what[32];
+    snprintf(what, sizeof what, "epoch %" PRIu64, state->epoch);
+    run_log_bar(trainer->log, what, state->step, state->steps_per_epoch,
+                (double)trainer->options->batch_size / meter_mean(&line->time));
+    return OK;
+}
