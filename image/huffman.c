@@ -123,8 +123,12 @@ struct status huffman_encoder_make(const struct huffman_spec *spec, struct huffm
     for (unsigned length = 1; length <= 16; length++, code <<= 1) {
         for (unsigned i = 0; i < spec->counts[length]; i++, code++, place++) {
             unsigned symbol = spec->symbols[place], size = huffman_symbol_size(symbol);
-            if (encoder->entries[symbol] == 0)
-                encoder->entries[symbol] = (uint64_t)code << (size + 6) | (length + size);
+            if (encoder->entries[symbol] != 0)
+                continue;
+            encoder->entries[symbol] = (uint64_t)code << (size + 6) | (length + size);
+            encoder->lengths[symbol] = (uint8_t)length;
+            encoder->codes_low[symbol] = (uint8_t)code;
+            encoder->codes_high[symbol] = (uint8_t)(code >> 8);
         }
     }
     return OK;

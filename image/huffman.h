@@ -90,6 +90,8 @@ uint32_t huffman_find_long(const struct huffman_decoder *decoder, unsigned bits)
  * none. Of two codes for a symbol the first counts. */
 struct huffman_encoder {
     uint64_t entries[256];
+    /* The codes alone, by symbol, for lookups of many at once; length 0: it has none. */
+    uint8_t lengths[256], codes_low[256], codes_high[256];
 };
 
 /* A decoder that was made of the same table before stays as it is: most images of a set share

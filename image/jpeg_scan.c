@@ -6,6 +6,8 @@
 const struct scan_kernels *scan_kernels_for(enum cpu_level level)
 {
 #ifdef __x86_64__
+    if (level >= CPU_AVX512)
+        return &scan_kernels_avx512;
     if (level >= CPU_AVX2)
         return &scan_kernels_avx2;
 #endif

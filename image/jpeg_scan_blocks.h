@@ -1,8 +1,8 @@
 #ifndef HEADRACE_IMAGE_JPEG_SCAN_BLOCKS_H
 #define HEADRACE_IMAGE_JPEG_SCAN_BLOCKS_H
 
-/* Private to image/jpeg_scan_plain.c and _avx2.c, which compile the same loops for an instruction
- * set each: what they gain most from are BMI2's shifts by a variable count. */
+/* Private to image/jpeg_scan_plain.c, _avx2.c and _avx512.c, which compile the same loops for an
+ * instruction set each: what they gain most from are BMI2's shifts by a variable count. */
 
 #include <string.h>
 
@@ -218,37 +218,41 @@ static inline bool value_put(struct scan_out *out, const struct huffman_encoder 
     return true;
 }
 
-static inline __attribute__((always_inline)) bool block_write(struct scan_out *out,
-                                                              const struct scan_run_block *at,
-                                                              int32_t *dc, const int16_t *block)
+/* Writes all of a block but its DC. */
+static inline bool acs_write(struct scan_out *out, const struct huffman_encoder *encoder,
+                             const int16_t *block)
 {
-    if (!value_put(out, at->dc_code, 0, block[0] - *dc))
-        return false;
-    *dc = block[0];
-
     unsigned last = 0;
     for (uint64_t mask = nonzero_mask(block) & ~(uint64_t)1; mask; mask &= mask - 1) {
         unsigned place = (unsigned)__builtin_ctzll(mask), run = place - last - 1;
         for (; __builtin_expect(run > 15, 0); run -= 16) {
-            if (!value_put(out, at->ac_code, 15, 0))
+            if (!value_put(out, encoder, 15, 0))
                 return false;
         }
-        if (!value_put(out, at->ac_code, run, block[place]))
+        if (!value_put(out, encoder, run, block[place]))
             return false;
         last = place;
     }
-    return last == 63 || value_put(out, at->ac_code, 0, 0);
+    return last == 63 || value_put(out, encoder, 0, 0);
 }
 
-static inline bool run_write(struct scan_run *run, uint32_t count, uint32_t *ret_done)
+typedef bool acs_writer(struct scan_out *out, const struct huffman_encoder *encoder,
+                        const int16_t *block);
+
+static inline __attribute__((always_inline)) bool run_write_with(struct scan_run *run,
+                                                                 uint32_t count, acs_writer *write,
+                                                                 uint32_t *ret_done)
 {
     struct scan_out out = {run->pending, run->pending_count, run->out};
     uint32_t mcu = 0;
     for (; mcu < count && out.next < run->out_limit; mcu++) {
         for (unsigned b = 0; b < run->block_count; b++) {
             struct scan_run_block *at = &run->blocks[b];
-            if (!block_write(&out, at, &run->dc[at->slot], *at->next))
+            const int16_t *block = *at->next;
+            if (!value_put(&out, at->dc_code, 0, block[0] - run->dc[at->slot]) ||
+                !write(&out, at->ac_code, block))
                 return false;
+            run->dc[at->slot] = block[0];
             at->next += at->step;
         }
     }
@@ -257,6 +261,11 @@ static inline bool run_write(struct scan_run *run, uint32_t count, uint32_t *ret
     run->out = out.next;
     *ret_done = mcu;
     return true;
+}
+
+static inline bool run_write(struct scan_run *run, uint32_t count, uint32_t *ret_done)
+{
+    return run_write_with(run, count, acs_write, ret_done);
 }
 
 #endif

@@ -61,6 +61,7 @@ struct scan_kernels {
 extern const struct scan_kernels scan_kernels_plain;
 #ifdef __x86_64__
 extern const struct scan_kernels scan_kernels_avx2;
+extern const struct scan_kernels scan_kernels_avx512;
 #endif
 
 /* The fastest for a processor. */

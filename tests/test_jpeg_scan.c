@@ -73,30 +73,39 @@ static void read_taken(void)
     assert_int_equal(refusal, JPEG_TAKEN);
 }
 
-static bool comes_back(void)
+static bool comes_back_as(const struct buffer *file)
 {
     assert_ok(jpeg_scan_write(scanner, &coefficients, kept.data, kept.length, &again));
-    return again.length == bytes.length && memcmp(again.data, bytes.data, bytes.length) == 0;
+    return again.length == file->length && memcmp(again.data, file->data, file->length) == 0;
+}
+
+static bool comes_back(void)
+{
+    return comes_back_as(&bytes);
 }
 
 /* Blocks that stand in a scan are compared; others are 0 here. */
-static bool same_as_libjpeg(void)
+static bool coefficients_agree(const struct coefficients *a, const struct coefficients *b)
 {
-    assert_ok(jpeg_make_coefficients(&bytes, &truth));
-    const struct frame *frame = &coefficients.frame;
-    bool is_same = frame->width == truth.frame.width && frame->height == truth.frame.height &&
-                   frame->color == truth.frame.color &&
-                   frame->component_count == truth.frame.component_count &&
-                   frame->horizontal_max == truth.frame.horizontal_max &&
-                   frame->vertical_max == truth.frame.vertical_max;
+    const struct frame *frame = &a->frame, *other = &b->frame;
+    bool is_same = frame->width == other->width && frame->height == other->height &&
+                   frame->color == other->color &&
+                   frame->component_count == other->component_count &&
+                   frame->horizontal_max == other->horizontal_max &&
+                   frame->vertical_max == other->vertical_max;
     for (unsigned c = 0; is_same && c < frame->component_count; c++) {
         const struct frame_component *component = &frame->components[c];
         size_t blocks = (size_t)component->blocks_wide * component->blocks_high;
-        is_same =
-            memcmp(component, &truth.frame.components[c], sizeof *component) == 0 &&
-            memcmp(coefficients.blocks[c], truth.blocks[c], blocks * sizeof *truth.blocks[c]) == 0;
+        is_same = memcmp(component, &other->components[c], sizeof *component) == 0 &&
+                  memcmp(a->blocks[c], b->blocks[c], blocks * sizeof *b->blocks[c]) == 0;
     }
     return is_same;
+}
+
+static bool same_as_libjpeg(void)
+{
+    assert_ok(jpeg_make_coefficients(&bytes, &truth));
+    return coefficients_agree(&coefficients, &truth);
 }
 
 static void check_taken(const char *name)
@@ -432,6 +441,62 @@ static void values_without_a_code_are_refused(void **state)
     }
 }
 
+/* Coefficients of every length, densely and with runs of zeros of every length. */
+static void draw_coefficients(struct random_stream *stream)
+{
+    for (unsigned c = 0; c < coefficients.frame.component_count; c++) {
+        const struct frame_component *component = &coefficients.frame.components[c];
+        for (size_t i = 0; i < (size_t)component->blocks_wide * component->blocks_high; i++) {
+            int16_t *block = coefficients.blocks[c][i];
+            uint64_t one_in = 1 + random_below(stream, 1 + random_below(stream, 40));
+            uint64_t bits = 1 + random_below(stream, 10);
+            memset(block, 0, 64 * sizeof *block);
+            block[0] = (int16_t)(random_below(stream, 2048) - 1024);
+            for (unsigned k = 1; k < 64; k++)
+                if (random_below(stream, one_in) == 0)
+                    block[k] = (int16_t)(random_below(stream, 2U << bits) - (1U << bits) + 1);
+        }
+    }
+}
+
+/* Each variant writes what the plain one does, where there are codes for all and where there are
+ * not, and reads it again. */
+static void variants_write_the_same(void **state)
+{
+    (void)state;
+    CLEANUP(buffer_done) struct buffer plain = {0};
+    CLEANUP(coefficients_done) struct coefficients other = {0};
+    struct random_stream stream = random_stream_make(13, RANDOM_TEST, 0, 0);
+    unsigned written = 0, refused = 0;
+    for (unsigned i = 0; i < 300; i++) {
+        assert_ok(jpeg_make(&kinds[i % ARRAY_LENGTH(kinds)], i, 61, 50, &bytes));
+        read_taken();
+        draw_coefficients(&stream);
+        scanner->kernels = &scan_kernels_plain;
+        struct status status =
+            jpeg_scan_write(scanner, &coefficients, kept.data, kept.length, &plain);
+        bool is_written = status.code == STATUS_DONE;
+        status_ignore(status);
+        written += is_written;
+        refused += !is_written;
+        for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++) {
+            enum jpeg_refusal refusal;
+            scanner->kernels = scan_kernels_for(level);
+            if (!is_written) {
+                assert_fails(jpeg_scan_write(scanner, &coefficients, kept.data, kept.length,
+                                             &again),
+                             STATUS_CORRUPT, "code");
+                continue;
+            }
+            assert_true(comes_back_as(&plain));
+            assert_ok(jpeg_scan_read(scanner, again.data, again.length, &other, &kept, &refusal));
+            assert_true(coefficients_agree(&coefficients, &other));
+        }
+    }
+    assert_true(written > 100);
+    assert_true(refused > 20);
+}
+
 static void coefficients_of_another_image_are_refused(void **state)
 {
     (void)state;
@@ -482,6 +547,7 @@ int main(void)
         cmocka_unit_test(changed_files_do_no_harm),
         cmocka_unit_test(changed_keepings_do_no_harm),
         cmocka_unit_test(values_without_a_code_are_refused),
+        cmocka_unit_test(variants_write_the_same),
         cmocka_unit_test(coefficients_of_another_image_are_refused),
         cmocka_unit_test(real_images_come_back),
     };
