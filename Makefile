@@ -21,16 +21,23 @@ DEPS    := build/deps
 LIB_SRC   := $(wildcard base/*.c image/*.c prep/*.c index/*.c)
 TRAIN_SRC := $(wildcard train/*.c train/reference/*.c)
 CPU_SRC   := $(wildcard train/cpu/*.c)
+CUDA_SRC  := $(wildcard train/cuda/*.c)
+CUDA_KERNELS  := $(wildcard train/cuda/*.cu)
+CUDA_STANDINS := $(wildcard tests/cuda/*.c tests/cuda/*.cpp)
 CMD_SRC   := $(wildcard cmd/*.c)
 DEMO_SRC  := $(wildcard demo/*.c)
 REF64_SRC := $(wildcard train/reference/*.c)
-TEST_SRC  := $(wildcard tests/test_*.c)
+TEST_SRC   = $(filter-out $(if $(HAVE_CUDA),,tests/test_cuda_%),$(wildcard tests/test_*.c))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 
 objects    = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB_OBJ   := $(call objects,$(LIB_SRC))
 TRAIN_OBJ := $(call objects,$(TRAIN_SRC))
 CPU_OBJ   := $(call objects,$(CPU_SRC))
+CUDA_OBJ  := $(call objects,$(CUDA_SRC))
+# Kernels for the GPU; the same sources for the CPU, and the CUDA libraries' names, for tests.
+CUDA_GPU_OBJ  := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.gpu.o)
+CUDA_TEST_OBJ := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.cu.o) $(addprefix $(BUILD)/obj/,$(addsuffix .o,$(basename $(CUDA_STANDINS))))
 CMD_OBJ   := $(call objects,$(CMD_SRC))
 DEMO_OBJ  := $(call objects,$(DEMO_SRC))
 # The reference backend once more in double precision: the oracle of the tests.
@@ -44,10 +51,10 @@ PROGRAM := $(if $(wildcard cmd/main.c),$(BUILD)/headrace)
 DEMO    := $(if $(DEMO_SRC),$(BUILD)/make-demo)
 
 ifdef T
-TESTS     := $(foreach t,$(T),$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_$(t).c)))
+TESTS      = $(foreach t,$(T),$(patsubst tests/%.c,$(BUILD)/tests/%,$(filter tests/test_$(t).c,$(TEST_SRC))))
 CLI_TESTS := $(foreach t,$(T),$(wildcard tests/cli/$(t).sh))
 else
-TESTS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+TESTS      = $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 CLI_TESTS := $(filter-out tests/cli/lib.sh,$(wildcard tests/cli/*.sh))
 endif
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(FUZZ_SRC))
@@ -79,6 +86,25 @@ $(error ONEDNN is "$(ONEDNN)"; it may be wheel, system or none)
 endif
 MODULES := $(if $(HAVE_ONEDNN),$(if $(CPU_SRC),$(BUILD)/headrace-cpu.so))
 
+# The toolkit with cuDNN 9 and NCCL 2 for the CUDA backend: a folder, found by its nvcc, or none. No GPU is
+# needed to build, and libcuda, which comes with a driver, is never linked.
+CUDA ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
+ifneq ($(filter-out none,$(CUDA)),)
+CUDA_FLAGS := -isystem $(CUDA)/include
+HAVE_CUDA  := $(shell printf '%s\n' '\#include <cuda_runtime_api.h>' '\#include <cudnn.h>' '\#include <nccl.h>' \
+    '\#if CUDART_VERSION < 13000 || CUDNN_MAJOR != 9 || NCCL_MAJOR != 2' '\#error' '\#endif' \
+    | $(CC) $(CUDA_FLAGS) -E - >/dev/null 2>&1 && echo yes)
+# Turing to Blackwell, and PTX for what comes after.
+CUDA_ARCHITECTURES := 75 80 86 89 90 100 120
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo --threads 2 -Xcompiler -fPIC,-fvisibility=hidden \
+    -Werror all-warnings -Xptxas -Werror,-warn-spills \
+    $(foreach a,$(CUDA_ARCHITECTURES),-gencode arch=compute_$(a),code=sm_$(a)) \
+    -gencode arch=compute_$(lastword $(CUDA_ARCHITECTURES)),code=compute_$(lastword $(CUDA_ARCHITECTURES))
+CUDA_LIBS := -L$(CUDA)/lib64 -lcudart_static -lcudnn -lnccl -Wl,-rpath,$(CUDA)/lib64 -lrt -ldl -lm
+endif
+# Sanitizers see the same host code in the tests, beside the stand-ins.
+MODULES += $(if $(SAN),,$(if $(HAVE_CUDA),$(if $(CUDA_SRC),$(BUILD)/headrace-cuda.so)))
+
 # --- Flags ------------------------------------------------------------------------------------------
 
 # Results must not depend on which multiplications a compiler fuses, so contraction is off everywhere.
@@ -89,6 +115,8 @@ HR_CFLAGS := -std=gnu11 $(OPT) -g -fPIC -pthread -ffp-contract=off \
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
     -Werror=implicit-function-declaration -Werror=incompatible-pointer-types -Werror=int-conversion \
     $(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
+HR_CXXFLAGS := -std=gnu++17 $(OPT) -g -fPIC -pthread -ffp-contract=off -fno-exceptions -fno-rtti -Wall -Wextra \
+    -Wshadow $(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CXXFLAGS)
 HR_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -ldl
 
@@ -101,6 +129,8 @@ endif
 # Program and modules carry a checksum of the interface between them and refuse another one's.
 $(BUILD)/obj/train/%.o $(BUILD)/obj64/train/%.o: FILE_FLAGS += -include $(BUILD)/build_id.h
 $(BUILD)/obj/train/cpu/%.o: FILE_FLAGS += -fopenmp -fvisibility=hidden $(ONEDNN_FLAGS)
+$(BUILD)/obj/train/cuda/%.o: FILE_FLAGS += -fvisibility=hidden $(CUDA_FLAGS)
+$(BUILD)/obj/tests/cuda/%.o $(BUILD)/obj/tests/test_cuda_%.o: FILE_FLAGS += $(CUDA_FLAGS)
 $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 # --- Rules ------------------------------------------------------------------------------------------
@@ -125,6 +155,22 @@ endef
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(BUILD)/build_id.h
 	$(COMPILE)
 
+# Kernels twice: as CUDA, and as C++ for the CPU.
+$(BUILD)/obj/%.gpu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC)
+	$(Q)$(CUDA)/bin/nvcc -I. $(NVCC_FLAGS) -MD -MP -MF $(@:.o=.d) -c $< -o $@
+
+$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX )
+	$(Q)$(CXX) -x c++ -I. $(HR_CXXFLAGS) $(FILE_FLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%.o: %.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX )
+	$(Q)$(CXX) -I. $(HR_CXXFLAGS) $(FILE_FLAGS) -MMD -MP -c $< -o $@
+
 $(BUILD)/obj64/%.o: %.c $(BUILD)/flags | $(BUILD)/build_id.h
 	$(COMPILE)
 
@@ -147,6 +193,10 @@ $(BUILD)/headrace-cpu.so: $(CPU_OBJ) $(LIBRARY)
 	$(call say,LINK)
 	$(Q)$(CC) -shared -fopenmp $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $(ONEDNN_LIBS) -lm
 
+$(BUILD)/headrace-cuda.so: $(CUDA_OBJ) $(CUDA_GPU_OBJ) $(LIBRARY)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $(CUDA_LIBS)
+
 # One object whose only visible name is the entry, so that both precisions fit into one program.
 $(BUILD)/reference_f64.o: $(REF64_OBJ)
 	$(call say,LINK)
@@ -164,6 +214,9 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $
 # The kernels of the CPU backend are tested by themselves, without oneDNN.
 $(BUILD)/tests/test_cpu_kernels: $(filter $(BUILD)/obj/train/cpu/kernels%,$(CPU_OBJ))
 
+# The CUDA backend's own host code on the CPU: only the names of CUDA's libraries are others'.
+$(filter $(BUILD)/tests/test_cuda_%,$(TESTS)): $(CUDA_OBJ) $(CUDA_TEST_OBJ)
+
 $(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench_%.o $(TRAIN_OBJ) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,LINK)
@@ -180,7 +233,7 @@ define UPDATE
 endef
 
 $(BUILD)/flags: FORCE
-	$(call UPDATE,'$(subst ','\'',$(CC) $(HR_CPPFLAGS) $(HR_CFLAGS) $(ONEDNN))')
+	$(call UPDATE,'$(subst ','\'',$(CC) $(HR_CPPFLAGS) $(HR_CFLAGS) $(HR_CXXFLAGS) $(ONEDNN) $(CUDA) $(NVCC_FLAGS))')
 
 $(BUILD)/build_id.h: FORCE
 	$(call UPDATE,'#define HEADRACE_BUILD_ID "$(shell \
@@ -206,7 +259,7 @@ format:
 	@clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd demo tests tests/*))
 
 lint:
-	@scripts/check_includes.sh
+	@CUDA_FLAGS='$(if $(HAVE_CUDA),$(CUDA_FLAGS))' scripts/check_includes.sh
 	@scripts/check_style.sh
 
 fuzz:
@@ -250,6 +303,6 @@ help:
 	@echo "make fuzz            builds the fuzz targets; FUZZ_SECONDS=N also runs each for N seconds"
 	@echo "make install [PREFIX=$(PREFIX)] [DESTDIR=]"
 	@echo "make clean           removes build/ except build/deps"
-	@echo "Variables: SAN=address,undefined  ONEDNN=wheel|system|none  WERROR=1  V=1  CC CPPFLAGS CFLAGS LDFLAGS OPT"
+	@echo "Variables: SAN=address,undefined  ONEDNN=wheel|system|none  CUDA=FOLDER|none  WERROR=1  V=1  CC CPPFLAGS CFLAGS LDFLAGS OPT"
 
 -include $(shell find $(BUILD)/obj $(BUILD)/obj64 -name '*.d' 2>/dev/null)

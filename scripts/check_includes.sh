@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks who includes whom: rooms only look downwards, a third-party library stays behind one file, and
-# each header compiles alone. `make lint` runs it.
+# each header compiles alone (those of the CUDA backend where CUDA_FLAGS say how). `make lint` runs it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,9 +13,10 @@ index           base image index
 train           base image index train
 train/reference base train/backend.h train/module.h train/network.h train/stepping.h train/reference
 train/cpu       base train/backend.h train/network.h train/stepping.h train/cpu
+train/cuda      base train/backend.h train/network.h train/comm.h train/cuda
 cmd             base image prep index train cmd
 demo            base image demo
-tests           base image prep index train train/reference train/cpu demo tests
+tests           base image prep index train train/reference train/cpu train/cuda demo tests
 '
 
 # Third-party header: the files that may include it (a pattern); tests may include any.
@@ -32,6 +33,9 @@ md5.h              ^base/digest\.c$
 sha2.h             ^base/digest\.c$
 oneapi/dnnl/dnnl.h ^train/cpu/
 omp.h              ^train/cpu/
+cuda_runtime_api.h ^train/cuda/
+cudnn.h            ^train/cuda/
+nccl.h             ^train/cuda/collective\.c$
 cmocka.h           ^tests/
 curl/curl.h        ^$
 '
@@ -46,7 +50,7 @@ check_direction()
         # The room of a path: its folder, but all of tests/ is one room, and so are nested folders elsewhere.
         function room_of(path, parts) {
             split(path, parts, "/")
-            if (parts[1] == "train" && (parts[2] == "reference" || parts[2] == "cpu"))
+            if (parts[1] == "train" && parts[2] ~ /^(reference|cpu|cuda)$/)
                 return parts[1] "/" parts[2]
             return parts[1]
         }
@@ -85,7 +89,7 @@ check_direction()
         }
         # A library is behind one file: the second one that includes it is one too many.
         # The demonstration writes with it what the library reads.
-        name in owner && room != "tests" && room != "train/cpu" && room != "demo" {
+        name in owner && room != "tests" && room !~ /^train\/(cpu|cuda)$/ && room != "demo" {
             if (name in user && user[name] != FILENAME) {
                 print where "<" name "> is already included by " user[name]; failed = 1
             }
@@ -99,7 +103,9 @@ check_headers_alone()
     local header failed=0
     for header in "${sources[@]}"; do
         [[ $header == *.h ]] || continue
-        if ! "${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -I. -isystem build/deps/onednn/include -Wall -Wextra -Werror \
+        [[ $header != */cuda/* || -n ${CUDA_FLAGS:-} ]] || continue
+        # shellcheck disable=SC2086 # several flags
+        if ! "${CC:-cc}" -std=gnu11 -D_GNU_SOURCE -I. -isystem build/deps/onednn/include ${CUDA_FLAGS:-} -Wall -Wextra -Werror \
             -fsyntax-only -include "$header" -x c /dev/null; then
             echo "$header: does not compile alone"
             failed=1
