@@ -6,7 +6,8 @@
 #include "train/setup.h"
 #include "train/trainer.h"
 
-struct status train_run_sums(const char *arguments, FILE *lines, struct metric_sums *ret_sums)
+static struct status run(const char *arguments, FILE *lines, void (*prepare)(struct trainer *),
+                         struct metric_sums *ret_sums)
 {
     char text[2048], *argv[64] = {text};
     int argc = 0;
@@ -28,10 +29,22 @@ struct status train_run_sums(const char *arguments, FILE *lines, struct metric_s
     TRY(option_parse_arguments(&usage, train_option_table, argc, argv, &options, parse));
     TRY(setup_make(&options, parse, &recipe, &checkpoint));
     TRY(trainer_open(&options, checkpoint, lines, &trainer));
+    if (prepare)
+        prepare(trainer);
     return options.evaluate ? trainer_evaluate(trainer, ret_sums) : trainer_run(trainer);
+}
+
+struct status train_run_sums(const char *arguments, FILE *lines, struct metric_sums *ret_sums)
+{
+    return run(arguments, lines, NULL, ret_sums);
+}
+
+struct status train_run_prepared(const char *arguments, void (*prepare)(struct trainer *))
+{
+    return run(arguments, NULL, prepare, NULL);
 }
 
 struct status train_run(const char *arguments)
 {
-    return train_run_sums(arguments, NULL, NULL);
+    return run(arguments, NULL, NULL, NULL);
 }
