@@ -70,13 +70,14 @@ static struct status leftover_remove(const char *leftover, const char *path, siz
     return errno == EWOULDBLOCK ? fail_busy(path) : OK;
 }
 
-/* Removes the leftovers for `path`, except `own` (NULL: none). */
-static struct status leftovers_remove(const char *path, const char *own, size_t *ret_count)
+/* Calls `visit` for each temporary file for `path`. */
+static struct status leftovers_visit(const char *path,
+                                     struct status (*visit)(const char *leftover, void *context),
+                                     void *context)
 {
     CLEANUP(memory_free) char *folder = NULL;
     CLEANUP(memory_free) char *prefix = NULL;
     CLEANUP(folder_list_done) struct folder_list list = {0};
-    *ret_count = 0;
     TRY(path_folder(path, &folder));
     TRY(temporary_prefix(path, &prefix));
     TRY(folder_list_read(folder, &list));
@@ -85,10 +86,45 @@ static struct status leftovers_remove(const char *path, const char *own, size_t 
         if (strncmp(list.entries[i].name, prefix, strlen(prefix)) != 0)
             continue;
         TRY(path_join(folder, list.entries[i].name, &leftover));
-        if (!own || strcmp(leftover, own) != 0)
-            TRY(leftover_remove(leftover, path, ret_count));
+        TRY(visit(leftover, context));
     }
     return OK;
+}
+
+/* What is to be removed. */
+struct removal {
+    const char *path, *own;
+    size_t count;
+};
+
+static struct status removal_visit(const char *leftover, void *context)
+{
+    struct removal *removal = context;
+    if (removal->own && strcmp(leftover, removal->own) == 0)
+        return OK;
+    return leftover_remove(leftover, removal->path, &removal->count);
+}
+
+/* Removes the leftovers for `path`, except `own` (NULL: none). */
+static struct status leftovers_remove(const char *path, const char *own, size_t *ret_count)
+{
+    struct removal removal = {.path = path, .own = own};
+    struct status status = leftovers_visit(path, removal_visit, &removal);
+    *ret_count = removal.count;
+    return status;
+}
+
+static struct status found_visit(const char *leftover, void *context)
+{
+    (void)leftover;
+    *(bool *)context = true;
+    return OK;
+}
+
+struct status file_writer_find_leftovers(const char *path, bool *ret_found)
+{
+    *ret_found = false;
+    return leftovers_visit(path, found_visit, ret_found);
 }
 
 struct status file_writer_sweep(const char *path, size_t *ret_count)
@@ -103,7 +139,8 @@ static struct status temporary_create(struct file_writer *writer)
     size_t count;
     if (path_exists(writer->temporary_path))
         TRY(file_writer_sweep(writer->path, &count));
-    return disk_create(writer->temporary_path, O_EXCL | O_NOFOLLOW, &writer->fd);
+    return status_context(disk_create(writer->temporary_path, O_EXCL | O_NOFOLLOW, &writer->fd),
+                          "cannot write '%s'", writer->path);
 }
 
 /* From here to its end the file is locked. Between the two calls another process may have taken it

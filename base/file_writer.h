@@ -35,6 +35,8 @@ struct status file_writer_publish(struct file_writer *writer);
 void file_writer_park(struct file_writer *writer);
 /* Whether what was prepared stands under the final name already, byte for byte. */
 struct status file_writer_matches(const struct file_writer *writer, bool *ret_matches);
+/* Whether there are temporary files for `path`, of writers that were killed or are at work. */
+struct status file_writer_find_leftovers(const char *path, bool *ret_found);
 /* Removes what killed writers of `path` left, and counts it. */
 struct status file_writer_sweep(const char *path, size_t *ret_count);
 /* Removes the temporary file unless it was committed. NULL is fine. */

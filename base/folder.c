@@ -104,7 +104,9 @@ struct status folder_require_space(const char *path, uint64_t needed_bytes)
         return status_errno(errno, "cannot tell the free space of '%s'", path);
     uint64_t free_bytes = (uint64_t)info.f_bavail * info.f_frsize;
     if (free_bytes < needed_bytes)
-        FAIL(STATUS_NO_SPACE, "%s are needed, but the disk of '%s' has only %s free",
+        FAIL(STATUS_NO_SPACE,
+             "%s are needed, but the disk of '%s' has only %s free; free some space, or choose "
+             "another folder",
              format_bytes(needed_bytes, needed), path, format_bytes(free_bytes, there));
     return OK;
 }

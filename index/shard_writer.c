@@ -218,25 +218,43 @@ struct status shard_writer_check(const struct shard_writer *writer)
     return path_exists(next_path) ? fail_occupied(next_path) : OK;
 }
 
-/* Removes shard `number` of an earlier set, and what was left of one that was never finished. */
-static struct status shard_remove(const struct shard_writer *writer, size_t number, bool *ret_was)
+/* Whether there is a shard `number`, or what was left of one that was never finished. */
+static struct status shard_find(const struct shard_writer *writer, size_t number, bool *ret_found)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    TRY(shard_path(writer->prefix, number, &path));
+    *ret_found = path_exists(path);
+    return *ret_found ? OK : file_writer_find_leftovers(path, ret_found);
+}
+
+static struct status shard_remove(const struct shard_writer *writer, size_t number)
 {
     CLEANUP(memory_free) char *path = NULL;
     size_t leftovers;
     TRY(shard_path(writer->prefix, number, &path));
     TRY(file_writer_sweep(path, &leftovers));
-    *ret_was = leftovers > 0 || path_exists(path);
     return file_remove(path);
+}
+
+/* Removes the shards of an earlier set that this one does not replace, the last one first: after a
+ * kill, no gap hides the rest from the next run. */
+static struct status surplus_remove(const struct shard_writer *writer)
+{
+    size_t end = writer->shard_count;
+    bool is_there;
+    TRY(shard_find(writer, end, &is_there));
+    while (is_there)
+        TRY(shard_find(writer, ++end, &is_there));
+    while (end > writer->shard_count)
+        TRY(shard_remove(writer, --end));
+    return OK;
 }
 
 struct status shard_writer_publish(struct shard_writer *writer)
 {
-    bool was_there = true;
     for (size_t i = 0; i < writer->shard_count; i++)
         TRY(file_writer_publish(writer->files[i]));
-    for (size_t i = writer->shard_count; was_there; i++)
-        TRY(shard_remove(writer, i, &was_there));
-    return OK;
+    return surplus_remove(writer);
 }
 
 const struct source_shard *shard_writer_shards(const struct shard_writer *writer, size_t *ret_count)

@@ -1,27 +1,18 @@
 #include "tests/test.h"
 
-#include <inttypes.h>
-#include <signal.h>
-#include <sys/wait.h>
-
-#include "base/disk.h"
 #include "base/progress.h"
-#include "base/random.h"
 #include "prep/kaggle.h"
 #include "prep/kaggle_zip.h"
 #include "prep/organize.h"
 #include "prep/prep.h"
 #include "prep/repair.h"
 #include "tests/support/devkit.h"
+#include "tests/support/faults.h"
 #include "tests/support/imagenet.h"
 #include "tests/support/zip.h"
 
-/* Each command that prepares images is killed, or its disk fails, at 50 places spread over its run;
- * run again it ends in the same files, and nothing under a final name was ever half-written. */
-
-#define RUNS 50
-#define MUST_FAIL 45
-static const uint64_t seed = 20120614;
+/* Each command that prepares images is killed, or its disk fails, all over its run; run again it
+ * ends in the same files, and nothing under a final name was ever half-written. */
 
 static const struct test_synset synsets[] = {
     {1, "n03000000", "c", 0, 3},
@@ -39,13 +30,6 @@ static const char *const val_classes[] = {"n03000000", "n01000000", "n02000000",
 #define VAL_COUNT ARRAY_LENGTH(val_numbers)
 
 static struct devkit *devkit;
-
-struct scenario {
-    void (*prepare)(void); /* a fresh start */
-    struct status (*run)(void);
-    void (*check)(void);     /* what a finished run leaves */
-    bool begins_with_damage; /* that an unfinished run may leave */
-};
 
 /* Every image below a folder is whole, and there are at least (or, if `is_all`, exactly) `count`.
  */
@@ -229,103 +213,44 @@ static struct status repair_run(void)
 
 /* --- Faults --- */
 
-/* How many calls a whole run makes. */
-static uint64_t count_calls(const struct scenario *scenario)
+static void unfinished_check(void)
 {
-    scenario->prepare();
-    disk_set_fault("kill:1000000000");
-    assert_ok(scenario->run());
-    uint64_t calls = disk_fault_calls();
-    disk_set_fault(NULL);
-    scenario->check();
-    assert_true(calls >= 10);
-    return calls;
-}
-
-/* The i-th of RUNS places, one in each equal part of the run. */
-static uint64_t place(struct random_stream *random, uint64_t i, uint64_t calls)
-{
-    return 1 + (uint64_t)(((double)i + random_double(random)) * (double)calls / RUNS);
-}
-
-/* Whether the run did not finish. */
-static bool run_with_fault(const struct scenario *scenario, const char *fault)
-{
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        disk_set_fault(fault);
-        struct status status = scenario->run();
-        _exit(status.code == STATUS_DONE ? 0 : status.code == STATUS_NO_SPACE ? 2 : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFSIGNALED(status)) {
-        assert_int_equal(WTERMSIG(status), SIGKILL);
-        return true;
-    }
-    if (WEXITSTATUS(status) && (strncmp(fault, "ENOSPC", 6) == 0 || strncmp(fault, "EDQ", 3) == 0))
-        assert_int_equal(WEXITSTATUS(status), 2);
-    return WEXITSTATUS(status) != 0;
-}
-
-static void run_all_faults(const struct scenario *scenario)
-{
-    static const char *const whats[] = {"kill", "ENOSPC", "EDQUOT", "EIO", "EACCES"};
-    uint64_t calls = count_calls(scenario);
-    for (size_t what = 0; what < ARRAY_LENGTH(whats); what++) {
-        struct random_stream random = random_stream_make(seed, RANDOM_TEST, what, 0);
-        int unfinished = 0;
-        for (uint64_t i = 0; i < RUNS; i++) {
-            char fault[32];
-            uint64_t k = place(&random, i, calls);
-            snprintf(fault, sizeof fault, "%s:%" PRIu64, whats[what], k);
-            scenario->prepare();
-            unfinished += run_with_fault(scenario, fault);
-            if (!scenario->begins_with_damage) {
-                check_images(test_path("dest/train"), 0, false);
-                check_images(test_path("dest/val"), 0, false);
-            }
-            assert_ok(scenario->run());
-            scenario->check();
-        }
-        if (unfinished < MUST_FAIL)
-            fail_msg("%s (seed %" PRIu64 "): only %d of %d runs ended early", whats[what], seed,
-                     unfinished, RUNS);
-    }
+    check_images(test_path("dest/train"), 0, false);
+    check_images(test_path("dest/val"), 0, false);
 }
 
 static void test_prep(void **state)
 {
     (void)state;
-    run_all_faults(&(struct scenario){prep_prepare, prep_run, prep_check, false});
+    faults_run(&(struct fault_scenario){prep_prepare, prep_run, unfinished_check, prep_check, 0});
 }
 
 static void test_prep_zip(void **state)
 {
     (void)state;
     zip_write();
-    run_all_faults(&(struct scenario){prep_prepare, zip_run, prep_check, false});
+    faults_run(&(struct fault_scenario){prep_prepare, zip_run, unfinished_check, prep_check, 0});
 }
 
 static void test_delete_source(void **state)
 {
     (void)state;
-    run_all_faults(&(struct scenario){delete_prepare, delete_run, delete_check, false});
+    faults_run(
+        &(struct fault_scenario){delete_prepare, delete_run, unfinished_check, delete_check, 0});
     delete_prepare();
 }
 
 static void test_organize(void **state)
 {
     (void)state;
-    run_all_faults(&(struct scenario){organize_prepare, organize_run, organize_check, false});
+    faults_run(&(struct fault_scenario){organize_prepare, organize_run, unfinished_check,
+                                        organize_check, 0});
 }
 
 static void test_repair(void **state)
 {
     (void)state;
-    run_all_faults(&(struct scenario){repair_prepare, repair_run, prep_check, true});
+    faults_run(&(struct fault_scenario){repair_prepare, repair_run, NULL, prep_check, 0});
 }
 
 int main(void)

@@ -135,6 +135,21 @@ run bash -c 'exec "$@" 0>&- 1>&- 2>&-' bash "$HEADRACE_BIN" pack "$work/part.tar
 expect_status 1
 headrace_ok verify "$work/mute.idx" --quiet
 
+# A folder that cannot be written to, and one that another run is writing to.
+mkdir "$work/closed"
+chmod 555 "$work/closed"
+headrace_unprivileged pack "$work/part.tar" -o "$work/closed/x.idx"
+expect_error 1 "cannot write '.*/closed/x.idx': .*Permission denied"
+headrace_unprivileged pack "$archive" -o "$work/closed/both/"
+expect_error 1 "cannot create folder '.*/closed/both': Permission denied"
+exec 8>"$work/.x.idx.tmp.1"
+flock 8
+headrace pack "$work/part.tar" -o "$work/x.idx"
+expect_error 1 "another headrace is writing '.*/x.idx'; wait for it, or choose another name"
+exec 8>&-
+headrace_ok pack "$work/part.tar" -o "$work/x.idx"
+refute_file "$work/.x.idx.tmp.1"
+
 # A kill leaves nothing that the next run does not clear away; a file size limit is an error.
 mkdir "$work/killed"
 HEADRACE_FAULT=kill:4 headrace pack "$work/part.tar" -o "$work/killed/tar.idx" --shard-size 100k
