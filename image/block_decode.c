@@ -189,7 +189,7 @@ struct status block_decoder_start(struct block_decoder *decoder, const struct fr
                    component->height, &windows[c].y, &windows[c].height);
         decoder->enlargement[c] = enlargement;
     }
-    TRY(planes_decode(&decoder->planes, frame, reader, windows));
+    TRY(planes_decode(&decoder->planes, frame, reader, windows, NULL));
     decoder->frame = frame;
     decoder->region = *region;
 

@@ -1,14 +1,23 @@
 #include "image/fast_resample.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 #include "image/block_decode.h"
 #include "image/color.h"
+#include "image/idct.h"
 #include "image/planes.h"
 #include "image/resample_axis.h"
+
+/* How many samples reduced blocks must leave for each output, in each direction: those are then
+ * resized with antialiasing as others are. Chroma that is coarser than luma shows less of it. */
+#define LEAST_SAMPLES 2.5
+#define LEAST_CHROMA_SAMPLES 2.0
 
 /* A component on its way. */
 struct lane {
     const struct resample_axes *axes; /* its own, or those of one that is sampled alike */
+    unsigned reduction;               /* of its blocks; alike for the same axes */
     struct resample_axes own_axes;
     uint8_t *rows; /* between the passes: down.input_count of them */
     size_t rows_capacity;
@@ -49,43 +58,71 @@ void fast_resampler_close(struct fast_resampler *resampler)
     memory_free(resampler);
 }
 
-/* The weights of a component before c whose sampling is the same, or NULL. */
-static const struct resample_axes *axes_known(const struct fast_resampler *resampler,
-                                              const struct frame *frame, unsigned c)
+/* The lane of a component before c whose sampling is the same, or NULL. */
+static const struct lane *lane_alike(const struct fast_resampler *resampler,
+                                     const struct frame *frame, unsigned c)
 {
     const struct frame_component *components = frame->components;
     for (unsigned k = 0; k < c; k++)
         if (components[k].horizontal == components[c].horizontal &&
             components[k].vertical == components[c].vertical)
-            return resampler->lanes[k].axes;
+            return &resampler->lanes[k];
     return NULL;
 }
 
-/* Makes component c's weights; false where they would name samples that do not exist. A sample
- * stands in the middle of the pixels that it is made of. */
+/* How far blocks may be reduced that would leave `samples` for each output if they were not. */
+static unsigned reduction_of(double samples, double least)
+{
+    unsigned reduction = 0;
+    while (reduction + 1 < IDCT_REDUCTIONS && samples / 2 >= least) {
+        samples /= 2;
+        reduction++;
+    }
+    return reduction;
+}
+
+/* Makes component c's weights, of the samples of its reduced blocks. A sample stands in the middle
+ * of the pixels that it is made of. */
+static struct status make_axes(struct fast_resampler *resampler, const struct frame *frame,
+                               unsigned c, const struct crop *crop)
+{
+    struct lane *lane = &resampler->lanes[c];
+    const struct rectangle *box = &crop->box;
+    double wide = (double)frame->horizontal_max / frame->components[c].horizontal;
+    double high = (double)frame->vertical_max / frame->components[c].vertical;
+    double samples =
+        fmin(box->width / wide / crop->out_width, box->height / high / crop->out_height);
+    lane->reduction = reduction_of(samples, c == 0 ? LEAST_SAMPLES : LEAST_CHROMA_SAMPLES);
+    wide *= 1U << lane->reduction;
+    high *= 1U << lane->reduction;
+    struct span across =
+        span_make_between(box->x / wide, ((double)box->x + box->width) / wide, crop->out_width);
+    struct span down =
+        span_make_between(box->y / high, ((double)box->y + box->height) / high, crop->out_height);
+    lane->axes = &lane->own_axes;
+    return resample_axes_make(&lane->own_axes, resampler->kernels, &across, &down, &crop->window,
+                              crop->flip, RESAMPLE_FAST_BITS);
+}
+
+/* Makes component c's weights; false where they would name samples that do not exist. */
 static struct status plan_component(struct fast_resampler *resampler, const struct frame *frame,
                                     unsigned c, const struct crop *crop, struct rectangle *window,
                                     bool *ret_fits)
 {
     const struct frame_component *component = &frame->components[c];
-    const struct rectangle *box = &crop->box;
     struct lane *lane = &resampler->lanes[c];
-    lane->axes = axes_known(resampler, frame, c);
-    if (!lane->axes) {
-        double wide = (double)frame->horizontal_max / component->horizontal;
-        double high = (double)frame->vertical_max / component->vertical;
-        struct span across =
-            span_make_between(box->x / wide, ((double)box->x + box->width) / wide, crop->out_width);
-        struct span down = span_make_between(box->y / high, ((double)box->y + box->height) / high,
-                                             crop->out_height);
-        TRY(resample_axes_make(&lane->own_axes, resampler->kernels, &across, &down, &crop->window,
-                               crop->flip, RESAMPLE_FAST_BITS));
-        lane->axes = &lane->own_axes;
+    const struct lane *alike = lane_alike(resampler, frame, c);
+    if (alike) {
+        lane->axes = alike->axes;
+        lane->reduction = alike->reduction;
+    } else {
+        TRY(make_axes(resampler, frame, c, crop));
     }
     const struct resample_axis *across = &lane->axes->across, *down = &lane->axes->down;
     *window = (struct rectangle){across->input_first, down->input_first, across->input_count,
                                  down->input_count};
-    *ret_fits = rectangle_is_inside(window, component->width, component->height) &&
+    *ret_fits = rectangle_is_inside(window, plane_reduce(component->width, lane->reduction),
+                                    plane_reduce(component->height, lane->reduction)) &&
                 window->width >= 2 * across->pairs && window->height >= 2 * down->pairs;
     return OK;
 }
@@ -136,6 +173,7 @@ struct status fast_resampler_run(struct fast_resampler *resampler, const struct 
                                  const struct tensor_format *format, void *out, bool *ret_made)
 {
     struct rectangle windows[FRAME_MAX_COMPONENTS];
+    unsigned reductions[FRAME_MAX_COMPONENTS];
     const struct rectangle *window = &crop->window;
     *ret_made = false;
     if (!block_decode_supports(frame) ||
@@ -146,8 +184,9 @@ struct status fast_resampler_run(struct fast_resampler *resampler, const struct 
         TRY(plan_component(resampler, frame, c, crop, &windows[c], &fits));
         if (!fits)
             return OK;
+        reductions[c] = resampler->lanes[c].reduction;
     }
-    TRY(planes_decode(&resampler->planes, frame, reader, windows));
+    TRY(planes_decode(&resampler->planes, frame, reader, windows, reductions));
 
     size_t stride = ((size_t)window->width + 2 * 64 - 1) / 64 * 64;
     TRY(memory_reserve(6 * stride, &resampler->ready, &resampler->ready_capacity));

@@ -5,9 +5,13 @@
  * own resolution straight to the output's (antialiased bilinear, weights of seven bits), then
  * colours are converted. Chroma is not upsampled to the image's size first, and far fewer pixels
  * are converted. Close to the exact pixels, not equal: over the 1000 images that the tests use, the
- * PSNR of training crops is 52.0 dB in the mean and 41.6 dB at least (evaluation: 51.7 and 41.9).
- * Blocks are always transformed whole, also for crops much larger than the output: most of the time
- * goes into unpacking them, and coarser transforms would save little of the rest. */
+ * PSNR of 224 x 224 outputs (training and evaluation) is 51.8 dB in the mean and 41.3 dB at least.
+ *
+ * Of crops much larger than the output, blocks are reduced to 4 x 4, 2 x 2 or 1 x 1 samples, as
+ * long as 2.5 samples are left for each output (2 of chroma that is coarser than luma). Over the
+ * same images, made so small that luma is reduced by 2, 4 and 8, the PSNR is 50.8, 50.2 and 49.6
+ * dB in the mean and 41.5, 40.3 and 42.2 at least. At 3000 x 2250 pixels that makes 1.6 to 2.6
+ * times as many images a second as whole blocks would. */
 
 #include "image/coefficients.h"
 #include "image/crop.h"

@@ -2,7 +2,10 @@
 #define HEADRACE_IMAGE_IDCT_H
 
 /* libjpeg's accurate integer inverse DCT ("islow"): columns first, sums of 32 bits, 16 bits between
- * the passes. Products with quantisers and what lies between the passes wrap. */
+ * the passes. Products with quantisers and what lies between the passes wrap.
+ *
+ * Reduced, a block becomes 4 x 4, 2 x 2 or 1 x 1 samples: those of the shorter transform that has
+ * the block's lowest frequencies. Rows come first there, as they take fewer steps so. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,12 +14,26 @@
 #include "base/cpu.h"
 #include "image/coefficients.h"
 
+/* Reductions: none, by 2, 4 and 8. */
+#define IDCT_REDUCTIONS 4
+/* The samples of a block's row. */
+static inline uint32_t idct_side(unsigned reduction)
+{
+    return 8U >> reduction;
+}
+
+/* As many blocks are transformed at once, at most, and as many samples of a row. */
+#define IDCT_GROUP_BLOCKS 16
+#define IDCT_GROUP_SAMPLES 32
+
+/* `count` neighbouring blocks (natural order, 64-byte aligned) to samples: rows `stride_bytes`
+ * apart, of `side` for each block. Groups are read and written whole: fewer than
+ * IDCT_GROUP_BLOCKS blocks and IDCT_GROUP_SAMPLES samples past the last ones. */
+typedef void idct_fn(const int16_t (*blocks)[64], const uint16_t quantisers[64], uint32_t count,
+                     uint8_t *out, size_t stride_bytes);
+
 struct idct_kernels {
-    /* `count` neighbouring blocks (natural order, 64-byte aligned) to samples: 8 rows
-     * `stride_bytes` apart, block i at out + 8 i. Columns are written in fours of blocks: up to 24
-     * samples past the last block's, and as many blocks may be read. */
-    void (*full)(const int16_t (*blocks)[64], const uint16_t quantisers[64], uint32_t count,
-                 uint8_t *out, size_t stride_bytes);
+    idct_fn *reduced[IDCT_REDUCTIONS]; /* by reduction */
 };
 
 extern const struct idct_kernels idct_plain;

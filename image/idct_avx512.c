@@ -2,6 +2,6 @@
 
 #include "image/idct_simd.h"
 
-const struct idct_kernels idct_avx512 = {.full = full_simd};
+const struct idct_kernels idct_avx512 = {{full_simd, to_4_simd, to_2_simd, idct_to_1_plain}};
 
 #endif

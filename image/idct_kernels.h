@@ -39,11 +39,15 @@
 #define ODD3_3 (C1_175 - C1_961)
 #define ODD3_7 (C0_298 - C0_899 + C1_175 - C1_961)
 
-/* The even half: in[0] and in[4] as they are, in[2] and in[6] by these. */
+/* The even half: in[0] and in[4] as they are, in[2] and in[6] by these. It is the transform of
+ * length 4 by itself, of in[0], in[2] and in[1], in[3]. */
 #define EVEN0_2 (C0_541 + C0_765)
 #define EVEN0_6 C0_541
 #define EVEN1_2 C0_541
 #define EVEN1_6 (C0_541 - C1_847)
+
+/* Of one sample a block: no instruction set makes more of it. */
+idct_fn idct_to_1_plain;
 
 /* Two bits of fraction are kept between the passes; the transform itself scales by 8. */
 #define IDCT_COLUMN_SHIFT (IDCT_BITS - 2)

@@ -8,7 +8,6 @@
 /* Blocks that are read at a time: they fit into the first-level cache. Reads start at multiples of
  * this, except the first of a row. */
 #define CHUNK_BLOCKS ((uint32_t)64)
-#define GROUP_BLOCKS 4 /* that an inverse DCT computes at once */
 /* Before a row's first sample: what upsampling looks at, with the rows aligned. */
 #define LEFT_BYTES ((size_t)64)
 
@@ -36,21 +35,22 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The blocks that hold a window of samples. */
-static struct rectangle blocks_of(const struct rectangle *window)
+/* The blocks of `side` samples that hold a window of samples. */
+static struct rectangle blocks_of(const struct rectangle *window, uint32_t side)
 {
-    struct rectangle blocks = {.x = window->x / 8, .y = window->y / 8};
-    blocks.width = (window->x + window->width + 7) / 8 - blocks.x;
-    blocks.height = (window->y + window->height + 7) / 8 - blocks.y;
+    struct rectangle blocks = {.x = window->x / side, .y = window->y / side};
+    blocks.width = (window->x + window->width + side - 1) / side - blocks.x;
+    blocks.height = (window->y + window->height + side - 1) / side - blocks.y;
     return blocks;
 }
 
 static struct status plane_resize(struct planes *planes, unsigned c, const struct rectangle *blocks)
 {
     struct plane *plane = &planes->plane[c];
-    plane->window =
-        (struct rectangle){8 * blocks->x, 8 * blocks->y, 8 * blocks->width, 8 * blocks->height};
-    size_t row_bytes = LEFT_BYTES + plane->window.width + 8 * (GROUP_BLOCKS - 1) + PLANE_PADDING;
+    uint32_t side = idct_side(plane->reduction);
+    plane->window = (struct rectangle){side * blocks->x, side * blocks->y, side * blocks->width,
+                                       side * blocks->height};
+    size_t row_bytes = LEFT_BYTES + plane->window.width + IDCT_GROUP_SAMPLES + PLANE_PADDING;
     plane->stride_bytes = (row_bytes + 63) / 64 * 64;
     uint64_t size_bytes;
     if (!size_multiply(plane->stride_bytes, plane->window.height, &size_bytes))
@@ -65,16 +65,16 @@ static struct status decode_blocks(struct planes *planes, const struct frame *fr
                                    const struct block_reader *reader, unsigned c,
                                    const struct rectangle *blocks)
 {
-    const struct idct_kernels *kernels = idct_kernels_for(cpu_level());
     const struct plane *plane = &planes->plane[c];
-    uint32_t end = blocks->x + blocks->width;
+    idct_fn *transform = idct_kernels_for(cpu_level())->reduced[plane->reduction];
+    uint32_t end = blocks->x + blocks->width, side = idct_side(plane->reduction);
     for (uint32_t row = 0; row < blocks->height; row++) {
-        uint8_t *out = plane->samples + 8 * (size_t)row * plane->stride_bytes;
+        uint8_t *out = plane->samples + side * (size_t)row * plane->stride_bytes;
         for (uint32_t x = blocks->x, count; x < end; x += count) {
             count = smaller(end, (x / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS) - x;
             TRY(reader->read(reader->context, c, blocks->y + row, x, count, planes->blocks));
-            kernels->full((const int16_t(*)[64])planes->blocks, frame->components[c].quantisers,
-                          count, out + 8 * (size_t)(x - blocks->x), plane->stride_bytes);
+            transform((const int16_t(*)[64])planes->blocks, frame->components[c].quantisers, count,
+                      out + side * (size_t)(x - blocks->x), plane->stride_bytes);
         }
     }
     return OK;
@@ -84,25 +84,28 @@ static struct status decode_blocks(struct planes *planes, const struct frame *fr
 static void repeat_borders(const struct plane *plane, const struct frame_component *component)
 {
     uint8_t *row = plane->samples;
-    bool right = plane->window.x + plane->window.width >= component->width;
+    uint32_t width = plane_reduce(component->width, plane->reduction);
+    bool right = plane->window.x + plane->window.width >= width;
     for (uint32_t y = 0; y < plane->window.height; y++, row += plane->stride_bytes) {
         row[-1] = row[0];
         if (right) {
-            uint8_t *after = row + (component->width - plane->window.x);
+            uint8_t *after = row + (width - plane->window.x);
             *after = after[-1];
         }
     }
 }
 
 struct status planes_decode(struct planes *planes, const struct frame *frame,
-                            const struct block_reader *reader, const struct rectangle *windows)
+                            const struct block_reader *reader, const struct rectangle *windows,
+                            const unsigned *reductions)
 {
     if (!planes->blocks)
-        TRY(memory_alloc_tensor((CHUNK_BLOCKS + GROUP_BLOCKS) * sizeof planes->blocks[0],
+        TRY(memory_alloc_tensor((CHUNK_BLOCKS + IDCT_GROUP_BLOCKS) * sizeof planes->blocks[0],
                                 &planes->blocks));
     for (unsigned c = 0; c < frame->component_count; c++) {
         TRY(check_component(&frame->components[c], c));
-        struct rectangle blocks = blocks_of(&windows[c]);
+        planes->plane[c].reduction = reductions ? reductions[c] : 0;
+        struct rectangle blocks = blocks_of(&windows[c], idct_side(planes->plane[c].reduction));
         TRY(plane_resize(planes, c, &blocks));
         TRY(decode_blocks(planes, frame, reader, c, &blocks));
         repeat_borders(&planes->plane[c], &frame->components[c]);

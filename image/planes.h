@@ -15,6 +15,7 @@ struct plane {
     uint8_t *samples;        /* of the window's first sample */
     size_t stride_bytes;     /* between rows */
     struct rectangle window; /* decoded: at least what was asked for */
+    unsigned reduction;      /* its blocks have idct_side(reduction) samples on a side */
 };
 
 /* The window's first sample of row y of the component. */
@@ -33,10 +34,18 @@ struct planes {
 void planes_done(struct planes *planes);
 CLEANUP_VALUE(planes_done, struct planes)
 
-/* Decodes windows[c] (samples of component c, not empty, inside it) of each component; only blocks
- * that hold some of them are read. Fails with STATUS_CORRUPT if the frame contradicts itself, as
- * the reader does, or with STATUS_NO_MEMORY. */
+/* `size` samples of a component, in reduced ones: the last of these may hold fewer. */
+static inline uint32_t plane_reduce(uint32_t size, unsigned reduction)
+{
+    return (size >> reduction) + ((size & ((1U << reduction) - 1)) != 0);
+}
+
+/* Decodes windows[c] of each component, reduced by reductions[c] (NULL: none is); only blocks that
+ * hold some of it are read. A window is in reduced samples, not empty, and inside the component.
+ * Fails with STATUS_CORRUPT if the frame contradicts itself, as the reader does, or with
+ * STATUS_NO_MEMORY. */
 struct status planes_decode(struct planes *planes, const struct frame *frame,
-                            const struct block_reader *reader, const struct rectangle *windows);
+                            const struct block_reader *reader, const struct rectangle *windows,
+                            const unsigned *reductions);
 
 #endif

@@ -10,14 +10,31 @@
 struct span span_make(uint32_t in_size, uint32_t out_size)
 {
     double scale = (double)in_size / out_size, support = scale < 1 ? 1 : scale;
-    return (struct span){0, 0, in_size, scale, support, 1 / support, in_size == out_size};
+    return (struct span){
+        .high = in_size,
+        .low_share = 1,
+        .high_share = 1,
+        .scale = scale,
+        .support = support,
+        .support_inverse = 1 / support,
+        .identity = in_size == out_size,
+    };
 }
 
 struct span span_make_between(double start, double end, uint32_t out_size)
 {
     double scale = (end - start) / out_size, support = scale < 1 ? 1 : scale;
     uint32_t low = (uint32_t)floor(start), high = (uint32_t)ceil(end);
-    return (struct span){start, low, high, scale, support, 1 / support, false};
+    return (struct span){
+        .start = start,
+        .low = low,
+        .high = high,
+        .low_share = low + 1 - start,
+        .high_share = end - (high - 1),
+        .scale = scale,
+        .support = support,
+        .support_inverse = 1 / support,
+    };
 }
 
 /* Where one output lies, and the inputs that it is made of. */
@@ -100,6 +117,27 @@ static void add_shares(const struct outputs *outputs, double support_inverse, in
     }
 }
 
+/* Lowers input k's share in output i. */
+static void share_lower(const struct outputs *outputs, size_t k, uint32_t i, double factor)
+{
+    double *share = &outputs->shares[k * outputs->count + i];
+    outputs->total[i] -= *share * (1 - factor);
+    *share *= factor;
+}
+
+/* Inputs that the box cuts: reduced blocks at an image's border hold much that is not of the image.
+ * Where there is only one input, all is made of it. */
+static void cut_ends(const struct outputs *outputs, const struct span *span)
+{
+    for (uint32_t i = 0; i < outputs->count; i++) {
+        uint32_t first = (uint32_t)outputs->first[i], taps = (uint32_t)outputs->taps[i];
+        if (taps > 1 && first == span->low)
+            share_lower(outputs, 0, i, span->low_share);
+        if (taps > 1 && first + taps == span->high)
+            share_lower(outputs, taps - 1, i, span->high_share);
+    }
+}
+
 /* Weights as they are to be truncated: rounded one by one, as Pillow does. */
 static void round_each(const struct outputs *outputs, uint32_t k)
 {
@@ -166,6 +204,8 @@ static struct status axis_make(struct resample_axis *axis, const struct span *sp
     axis->weights = (int32_t *)axis->memory + count;
     for (uint32_t k = 0; k < most; k++)
         add_shares(&outputs, span->support_inverse, (int32_t)k);
+    if (span->low_share < 1 || span->high_share < 1)
+        cut_ends(&outputs, span);
     for (uint32_t k = 0; k < most && bits == RESAMPLE_BITS; k++)
         round_each(&outputs, k);
     for (uint32_t i = 0; i < count; i++)

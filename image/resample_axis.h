@@ -11,17 +11,18 @@
 
 /* One dimension of a crop, without memory: `out_size` outputs from a box of inputs. */
 struct span {
-    double start;       /* of the box, in inputs */
-    uint32_t low, high; /* inputs low … high − 1 belong to the box */
-    double scale;       /* inputs per output */
-    double support;     /* inputs on each side of an output's centre: at least 1 */
+    double start;                 /* of the box, in inputs */
+    uint32_t low, high;           /* inputs low … high − 1 belong to the box */
+    double low_share, high_share; /* of the first and the last of these: what lies within the box */
+    double scale;                 /* inputs per output */
+    double support;               /* inputs on each side of an output's centre: at least 1 */
     double support_inverse;
     bool identity; /* outputs are inputs */
 };
 
 /* A box of whole inputs, from 0 on. */
 struct span span_make(uint32_t in_size, uint32_t out_size);
-/* A box that starts and ends anywhere. */
+/* A box that starts and ends anywhere. An input that it cuts counts by its share. */
 struct span span_make_between(double start, double end, uint32_t out_size);
 /* The inputs that outputs first … first + count − 1 read. */
 void span_inputs(const struct span *span, uint32_t first, uint32_t count, uint32_t *ret_first,

@@ -68,7 +68,7 @@ static struct status run(struct bench *bench, struct dct_record *record, int con
     for (unsigned c = 0; c < record->frame.component_count; c++)
         windows[c] = (struct rectangle){.width = record->frame.components[c].width,
                                         .height = record->frame.components[c].height};
-    return planes_decode(&bench->planes, &record->frame, &reader, windows);
+    return planes_decode(&bench->planes, &record->frame, &reader, windows, NULL);
 }
 
 static bool takes_part(int contestant)

@@ -163,15 +163,37 @@ static double psnr_of(const struct scene *scene, size_t bytes)
     return 10 * log10(255.0 * 255.0 / ((squares + 1e-9) / (double)bytes));
 }
 
-/* Also in the centre of a resized image, which is a window of the output. */
+struct psnr {
+    double sum, least;
+    unsigned crops;
+};
+
+static void psnr_add(struct psnr *psnr, struct scene *scene, const struct crop *crop)
+{
+    const struct tensor_format format = {.type = TENSOR_U8, .layout = TENSOR_NCHW};
+    size_t bytes = scene_run(scene, crop, PIXELS_FAST, &format);
+    double value = psnr_of(scene, bytes);
+    psnr->sum += value;
+    psnr->least = psnr->crops == 0 || value < psnr->least ? value : psnr->least;
+    psnr->crops++;
+}
+
+static void psnr_check(const char *what, const struct psnr *psnr, double mean, double least)
+{
+    print_message("PSNR, %s: mean %.2f dB, least %.2f dB, %u crops\n", what,
+                  psnr->sum / psnr->crops, psnr->least, psnr->crops);
+    assert_true(psnr->sum / psnr->crops > mean);
+    assert_true(psnr->least > least);
+}
+
+/* Also in the centre of a resized image, which is a window of the output; and in outputs so small
+ * that blocks are reduced, by 2, 4 and 8. */
 static void fast_pixels_are_close(void **state)
 {
     (void)state;
     CLEANUP(scene_done) struct scene scene;
     CLEANUP(real_images_done) struct real_images images = {0};
-    const struct tensor_format format = {.type = TENSOR_U8, .layout = TENSOR_NCHW};
-    double sum = 0, least = 99;
-    unsigned crops = 0;
+    struct psnr usual = {0}, reduced[4] = {{0}};
     const uint8_t *bytes;
     size_t length;
     scene_open(&scene);
@@ -182,20 +204,25 @@ static void fast_pixels_are_close(void **state)
         scene_set(&scene, bytes, length);
         uint32_t width = scene.whole.width, height = scene.whole.height;
         struct random_stream stream = random_stream_make(12, RANDOM_CROP, 1, images.count);
-        const struct crop windows[] = {
-            crop_random(&crop_options_default, width, height, 224, &stream),
-            crop_center(width, height, 256, 224),
-        };
-        for (size_t i = 0; i < ARRAY_LENGTH(windows); i++, crops++) {
-            size_t size_bytes = scene_run(&scene, &windows[i], PIXELS_FAST, &format);
-            double psnr = psnr_of(&scene, size_bytes);
-            sum += psnr;
-            least = psnr < least ? psnr : least;
+        struct crop crop = crop_random(&crop_options_default, width, height, 224, &stream);
+        psnr_add(&usual, &scene, &crop);
+        crop = crop_center(width, height, 256, 224);
+        psnr_add(&usual, &scene, &crop);
+        uint32_t shorter = width < height ? width : height;
+        for (uint32_t r = 1; r < ARRAY_LENGTH(reduced); r++) {
+            /* 2.5 to 5 samples are left for each of the output's. */
+            double samples = 2.5 + 2.5 * random_double(&stream);
+            uint32_t size = (uint32_t)(shorter / (samples * (1U << r)));
+            if (size == 0)
+                continue;
+            crop = crop_center(width, height, size, size);
+            psnr_add(&reduced[r], &scene, &crop);
         }
     }
-    print_message("PSNR: mean %.2f dB, least %.2f dB\n", sum / crops, least);
-    assert_true(sum / crops > 48);
-    assert_true(least > 35);
+    psnr_check("224 x 224", &usual, 48, 38);
+    psnr_check("blocks reduced by 2", &reduced[1], 48, 38);
+    psnr_check("blocks reduced by 4", &reduced[2], 48, 38);
+    psnr_check("blocks reduced by 8", &reduced[3], 48, 38);
 }
 
 /* Other formats, windows and mirrored ones hold the same pixels. */

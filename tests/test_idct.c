@@ -3,16 +3,18 @@
 
 #include "tests/test.h"
 
+#include <math.h>
+
 #include "base/cpu.h"
 #include "base/random.h"
 #include "image/color.h"
 #include "image/idct.h"
 
-#define MOST_BLOCKS 9
+#define MOST_BLOCKS 19
 #define STRIDE (8 * MOST_BLOCKS + 64)
 
 struct blocks {
-    _Alignas(64) int16_t coefficients[MOST_BLOCKS + 4][64];
+    _Alignas(64) int16_t coefficients[MOST_BLOCKS + IDCT_GROUP_BLOCKS][64];
     uint16_t quantisers[64];
 };
 
@@ -32,6 +34,23 @@ static void random_blocks(struct random_stream *stream, struct blocks *blocks)
         }
 }
 
+static void check_transforms(const struct blocks *blocks, uint32_t count, unsigned reduction)
+{
+    uint8_t expected[8 * STRIDE] = {0}, out[8 * STRIDE] = {0};
+    uint32_t side = idct_side(reduction);
+    idct_plain.reduced[reduction](blocks->coefficients, blocks->quantisers, count, expected,
+                                  STRIDE);
+    for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++) {
+        memset(out, 0xa5, sizeof out);
+        idct_kernels_for(level)->reduced[reduction](blocks->coefficients, blocks->quantisers, count,
+                                                    out, STRIDE);
+        for (size_t y = 0; y < side; y++) {
+            assert_memory_equal(out + y * STRIDE, expected + y * STRIDE, (size_t)side * count);
+            assert_int_equal(out[y * STRIDE + (size_t)side * count + IDCT_GROUP_SAMPLES - 1], 0xa5);
+        }
+    }
+}
+
 static void transforms_equal_plain(void **state)
 {
     (void)state;
@@ -40,14 +59,44 @@ static void transforms_equal_plain(void **state)
         struct random_stream stream = random_stream_make(13, RANDOM_TEST, 0, n);
         random_blocks(&stream, &blocks);
         uint32_t count = 1 + (uint32_t)random_below(&stream, MOST_BLOCKS);
-        uint8_t expected[8 * STRIDE] = {0}, out[8 * STRIDE] = {0};
-        idct_plain.full((const int16_t(*)[64])blocks.coefficients, blocks.quantisers, count,
-                        expected, STRIDE);
-        for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++) {
-            idct_kernels_for(level)->full((const int16_t(*)[64])blocks.coefficients,
-                                          blocks.quantisers, count, out, STRIDE);
-            for (size_t y = 0; y < 8; y++)
-                assert_memory_equal(out + y * STRIDE, expected + y * STRIDE, 8 * (size_t)count);
+        for (unsigned reduction = 0; reduction < IDCT_REDUCTIONS; reduction++)
+            check_transforms(&blocks, count, reduction);
+    }
+}
+
+/* What a reduced block is by its definition, in double: the sum of its lowest frequencies. */
+static double reduced_sample(const struct blocks *blocks, size_t i, uint32_t side, uint32_t x,
+                             uint32_t y)
+{
+    double sum = 0;
+    for (uint32_t v = 0; v < side; v++)
+        for (uint32_t u = 0; u < side; u++) {
+            double value = blocks->coefficients[i][8 * v + u] * blocks->quantisers[8 * v + u];
+            value *= u > 0 ? M_SQRT2 * cos((2 * x + 1) * u * M_PI / (2 * side)) : 1;
+            value *= v > 0 ? M_SQRT2 * cos((2 * y + 1) * v * M_PI / (2 * side)) : 1;
+            sum += value;
+        }
+    return fmin(fmax(sum / 8 + 128, 0), 255);
+}
+
+static void transforms_are_what_they_say(void **state)
+{
+    (void)state;
+    struct blocks blocks = {0};
+    for (uint64_t n = 0; n < 200; n++) {
+        struct random_stream stream = random_stream_make(17, RANDOM_TEST, 0, n);
+        for (size_t k = 0; k < 64; k++) {
+            blocks.quantisers[k] = (uint16_t)(1 + random_below(&stream, 4));
+            blocks.coefficients[0][k] = (int16_t)(random_below(&stream, 51) - 25);
+        }
+        for (unsigned reduction = 0; reduction < IDCT_REDUCTIONS; reduction++) {
+            uint8_t out[8 * STRIDE];
+            uint32_t side = idct_side(reduction);
+            idct_plain.reduced[reduction](blocks.coefficients, blocks.quantisers, 1, out, STRIDE);
+            for (uint32_t i = 0; i < side * side; i++) {
+                double sample = reduced_sample(&blocks, 0, side, i % side, i / side);
+                assert_true(fabs(out[i / side * STRIDE + i % side] - sample) < 0.8);
+            }
         }
     }
 }
@@ -207,9 +256,9 @@ int main(void)
 {
     print_message("processor: %s\n", cpu_level_name(cpu_level()));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transforms_equal_plain),    cmocka_unit_test(extremes_do_not_fit),
-        cmocka_unit_test(upsampling_equals_plain),   cmocka_unit_test(conversion_equals_plain),
-        cmocka_unit_test(interleaving_equals_plain),
+        cmocka_unit_test(transforms_equal_plain),  cmocka_unit_test(transforms_are_what_they_say),
+        cmocka_unit_test(extremes_do_not_fit),     cmocka_unit_test(upsampling_equals_plain),
+        cmocka_unit_test(conversion_equals_plain), cmocka_unit_test(interleaving_equals_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
