@@ -83,6 +83,9 @@ static void info_print(const struct index *index, const struct index_summary *s)
     if (s->size_unknown > 0)
         printf("sizes         not known of %" PRIu64 " images\n", s->size_unknown);
     encodings_print(s);
+    if (s->lossy > 0)
+        printf("lossy         %" PRIu64 " images: shrunk or encoded anew, not the original files\n",
+               s->lossy);
     printf("CRCs          known of %" PRIu64 " images\n", s->records - s->crc_unknown);
     shards_print(index);
     printf("provenance    %s\n", index_provenance(index));
@@ -120,6 +123,7 @@ static struct status info_print_json(const struct index *index, const struct ind
     json_set_string(object, "class_hash", hash);
     json_set_integer(object, "crc_unknown", (int64_t)s->crc_unknown);
     json_set_integer(object, "size_unknown", (int64_t)s->size_unknown);
+    json_set_integer(object, "lossy", (int64_t)s->lossy);
     for (unsigned i = 0; i < ENCODINGS; i++)
         json_set_integer(encodings, record_encoding_name((uint8_t)i), (int64_t)s->encodings[i]);
     json_set(object, "encodings", encodings);

@@ -36,7 +36,9 @@ static const struct option_usage ls_usage = {
     .details =
         "The columns are: record, label, class and name, bytes, width x height (- where not "
         "known), shard and offset, separated by tabs. Control characters in names are written "
-        "out (\\x0a); --json has names as they are.",
+        "out (\\x0a); --json has names as they are, encodings, CRCs, and whether an image was "
+        "packed "
+        "with --lossy.",
     .example = "headrace ls val.idx --classes n01440764 -n 10",
 };
 
@@ -54,6 +56,7 @@ static struct status record_print_json(const struct index *index, uint64_t i,
     json_set_integer(object, "width", record->width);
     json_set_integer(object, "height", record->height);
     json_set_string(object, "encoding", record_encoding_name(record->encoding));
+    json_set_boolean(object, "lossy", record->is_lossy);
     snprintf(crc, sizeof crc, "%08" PRIx32, record->crc32c);
     json_set_string(object, "crc32c", record->crc_known ? crc : NULL);
     json_set_string(object, "shard", index_shard(index, record->shard)->path);

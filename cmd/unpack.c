@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/log.h"
 #include "base/progress.h"
 #include "cmd/command.h"
 #include "cmd/open_index.h"
@@ -47,6 +48,9 @@ struct status cmd_unpack(int argc, char **argv)
     const char *dest = parse.positionals[1];
     TRY(command_open_index("unpack", parse.positionals[0], &index));
     TRY(index_unpack(index, dest, command_threads(arguments.jobs), &report));
+    if (report.lossy > 0)
+        log_note("%" PRIu64 " images were packed with --lossy: they are not the original files",
+                 report.lossy);
     if (arguments.json) {
         CLEANUP(json_free) struct json *object = json_object_new();
         json_set_integer(object, "version", 1);
@@ -54,6 +58,7 @@ struct status cmd_unpack(int argc, char **argv)
         json_set_integer(object, "images", (int64_t)report.images);
         json_set_integer(object, "bytes", (int64_t)report.image_bytes);
         json_set_integer(object, "kept", (int64_t)report.kept);
+        json_set_integer(object, "lossy", (int64_t)report.lossy);
         return command_print_json(object);
     }
     printf("%s: %" PRIu64 " images written (%s), %" PRIu64 " were there\n", dest, report.images,

@@ -18,6 +18,10 @@ static struct status fill_set(struct verify_set *set, const struct index *index,
     if (check->crc_unknown)
         TRY(verify_note(set, "%" PRIu64 " records have no CRC to compare with",
                         check->crc_unknown));
+    if (check->lossy)
+        TRY(verify_note(set,
+                        "%" PRIu64 " records were packed with --lossy: not the original images",
+                        check->lossy));
     for (size_t i = 0; i < check->finding_count; i++) {
         const struct check_finding *finding = &check->findings[i];
         TRY(verify_found(set, finding->record == CHECK_NO_RECORD ? FOUND_INDEX : FOUND_RECORD,

@@ -56,6 +56,7 @@ struct source_item {
     uint32_t crc32c; /* of the bytes, if crc_known */
     bool crc_known;
     uint8_t encoding;
+    bool is_lossy;          /* not the original image: shrunk or encoded anew */
     uint16_t width, height; /* pixels; 0 if not known yet */
 };
 

@@ -229,7 +229,7 @@ static struct status record_check_content(const struct checker *checker, struct 
 
 /* What a run of records adds to the report. */
 struct tally {
-    uint64_t read_bytes, crc_unknown;
+    uint64_t read_bytes, crc_unknown, lossy;
 };
 
 static struct status record_check(struct checker *checker, struct scratch *scratch, uint64_t i,
@@ -239,6 +239,7 @@ static struct status record_check(struct checker *checker, struct scratch *scrat
     TRY(record_check_place(checker, i, &record, ret_name));
     __atomic_fetch_add(&checker->report->class_counts[record.label], 1, __ATOMIC_RELAXED);
     tally->crc_unknown += !record.crc_known;
+    tally->lossy += record.is_lossy;
     if (!checker->options->read && !checker->options->decode)
         return OK;
     TRY(record_image_read(scratch->image, i, &record));
@@ -288,6 +289,7 @@ static struct status run_check(uint64_t run, unsigned thread, void *context)
     checker->report->records += end - first;
     checker->report->read_bytes += tally.read_bytes;
     checker->report->crc_unknown += tally.crc_unknown;
+    checker->report->lossy += tally.lossy;
     pthread_mutex_unlock(&checker->lock);
     progress_add(checker->progress, end - first, tally.read_bytes);
     return OK;

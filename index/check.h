@@ -31,6 +31,7 @@ struct check_report {
     uint64_t records; /* looked at */
     uint64_t read_bytes;
     uint64_t crc_unknown;           /* records without a CRC */
+    uint64_t lossy;                 /* records that are not the original images */
     struct check_finding *findings; /* in record order, those without a record first */
     size_t finding_count, finding_capacity;
     uint64_t *class_counts; /* records of each class; as many as the index has classes */

@@ -16,7 +16,8 @@ enum {
     INDEX_ALIGNMENT = 64,
     INDEX_CHUNK_BYTES = 64 << 10, /* what one CRC covers */
     INDEX_SECTION_REQUIRED = 1,   /* flag of a section */
-    INDEX_CRC_KNOWN = 1,          /* flag of a record */
+    INDEX_CRC_KNOWN = 1,          /* flags of a record */
+    INDEX_LOSSY = 2,
     INDEX_SHARD_ENTRY_BYTES = 16, /* without the path */
     INDEX_CLASS_ENTRY_BYTES = 12, /* without the strings */
     PACKED_HEADER_BYTES = 64,     /* of a packed shard; its footer is as long */

@@ -295,11 +295,12 @@ static struct status record_fetch(const struct index *index, uint64_t i, struct 
     TRY(column_value(index, SECTION_CRCS, i, &bytes));
     record->crc32c = load_le32(bytes);
     TRY(column_value(index, SECTION_FLAGS, i, &bytes));
-    if (bytes[0] > INDEX_CRC_KNOWN)
+    if (bytes[0] & ~(INDEX_CRC_KNOWN | INDEX_LOSSY))
         FAIL(STATUS_UNSUPPORTED,
              "'%s': record %" PRIu64 " has flags %u, which this program does not know", index->path,
              i, bytes[0]);
     record->crc_known = bytes[0] & INDEX_CRC_KNOWN;
+    record->is_lossy = bytes[0] & INDEX_LOSSY;
     return OK;
 }
 

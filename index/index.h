@@ -53,6 +53,7 @@ struct record {
     uint32_t crc32c;
     bool crc_known;
     uint8_t encoding;
+    bool is_lossy;          /* not the original image: shrunk or encoded anew */
     uint16_t width, height; /* pixels; 0 if not known */
 };
 /* Record `i` < count, its numbers checked against the shard and class tables. Thread-safe. */

@@ -17,6 +17,7 @@ static struct status records_add(struct source *source, const struct index *inde
             .crc32c = record.crc32c,
             .crc_known = record.crc_known,
             .encoding = record.encoding,
+            .is_lossy = record.is_lossy,
             .width = record.width,
             .height = record.height,
         };

@@ -118,6 +118,7 @@ static struct status file_encode_anew(const struct pack_options *options,
     }
     int quality = options->quality ? (int)options->quality : PACK_QUALITY;
     TRY(jpeg_encode(picture, quality, &scratch->jpeg));
+    finding->item.is_lossy = true;
     *file = &scratch->jpeg;
     return OK;
 }
@@ -305,6 +306,7 @@ static struct status image_convert(const struct pack_source *from, size_t i,
     if (!finding->problem)
         return OK;
     out->length = begin;
+    finding->item.is_lossy = from->source->items[i].is_lossy;
     return file_append(&scratch->original, out, finding);
 }
 

@@ -33,6 +33,7 @@ static void record_count(struct index_summary *summary, const struct record *rec
     summary->records++;
     summary->record_bytes += record->length;
     summary->crc_unknown += !record->crc_known;
+    summary->lossy += record->is_lossy;
     if (record->encoding < ENCODINGS)
         summary->encodings[record->encoding]++;
     summary->size_unknown += record->width == 0;

@@ -10,7 +10,7 @@
 
 struct index_summary {
     uint64_t records, record_bytes;
-    uint64_t crc_unknown, size_unknown;
+    uint64_t crc_unknown, size_unknown, lossy;
     uint64_t encodings[ENCODINGS]; /* records of each */
     uint64_t classes, empty_classes;
     uint64_t least_per_class, most_per_class; /* of the classes that have records */

@@ -22,6 +22,7 @@ struct unpacker {
     struct scratch *scratch; /* of each thread */
     unsigned threads;
     struct progress *progress;
+    uint64_t lossy;
     atomic_uint_fast64_t images, image_bytes, kept;
 };
 
@@ -59,8 +60,9 @@ static struct status classes_bound(struct unpacker *unpacker)
     return OK;
 }
 
-/* What the files of an index take; those of `dct` records a little less than that. */
-static struct status space_check(const struct unpacker *unpacker)
+/* What the files of an index take; those of `dct` records a little less than that. Counts lossy
+ * records on the way. */
+static struct status space_check(struct unpacker *unpacker)
 {
     struct stage_need need = {0};
     uint64_t count = index_count(unpacker->index);
@@ -68,6 +70,7 @@ static struct status space_check(const struct unpacker *unpacker)
         struct record record;
         TRY(index_record(unpacker->index, i, &record));
         stage_need_add(&need, unpacker->stage, record.length);
+        unpacker->lossy += record.is_lossy;
     }
     return stage_check_space(unpacker->stage, &need);
 }
@@ -136,6 +139,7 @@ struct status index_unpack(struct index *index, const char *dest, unsigned threa
         .images = unpacker.images,
         .image_bytes = unpacker.image_bytes,
         .kept = unpacker.kept,
+        .lossy = unpacker.lossy,
     };
     return OK;
 }

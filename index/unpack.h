@@ -11,6 +11,7 @@
 struct unpack_report {
     uint64_t images, image_bytes; /* written now */
     uint64_t kept;                /* there before, with the right size */
+    uint64_t lossy;               /* of both, those that are not the original images */
 };
 
 /* Writes each record as DEST/CLASS/NAME, bit for bit as it was packed, its CRC checked. A class

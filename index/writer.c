@@ -185,7 +185,8 @@ static void column_value(enum index_section kind, const struct index_contents *c
         store_le32(bytes, item->crc_known ? item->crc32c : 0);
         return;
     case SECTION_FLAGS:
-        bytes[0] = item->crc_known ? INDEX_CRC_KNOWN : 0;
+        bytes[0] =
+            (uint8_t)((item->crc_known ? INDEX_CRC_KNOWN : 0) | (item->is_lossy ? INDEX_LOSSY : 0));
         return;
     default:
         assert(!"not a column");

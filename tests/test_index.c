@@ -258,7 +258,7 @@ static void forged_records_are_refused(void **state)
         {SECTION_LENGTHS, 8, UINT32_MAX, STATUS_CORRUPT, "record 2 has 4294967295 bytes"},
         {SECTION_SHARD_NUMBERS, 8, 1, STATUS_CORRUPT, "stands in shard 1 of 1"},
         {SECTION_ENCODINGS, 0, 9, STATUS_UNSUPPORTED, "encoding 9"},
-        {SECTION_FLAGS, 0, 2, STATUS_UNSUPPORTED, "flags 2"},
+        {SECTION_FLAGS, 0, 4, STATUS_UNSUPPORTED, "flags 4"},
         {SECTION_NAME_OFFSETS, 16, 1, STATUS_CORRUPT, "the name of record"},
         {SECTION_NAME_OFFSETS, 300 * 8, 1 << 20, STATUS_CORRUPT, "the name of record 299"},
         {SECTION_NAMES, 0, 0x2f2e2e2f, STATUS_CORRUPT, "not a file's name"},

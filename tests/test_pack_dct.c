@@ -282,6 +282,15 @@ static void check_jpeg(const struct image_info *info)
     assert_false(info->progressive);
 }
 
+static uint64_t count_lossy(const char *path)
+{
+    CLEANUP(source_free) struct source *source = index_set_open(path);
+    uint64_t count = 0;
+    for (size_t i = 0; i < source->item_count; i++)
+        count += source->items[i].is_lossy;
+    return count;
+}
+
 static void lossy_packing_shrinks_and_encodes_anew(void **state)
 {
     (void)state;
@@ -293,7 +302,10 @@ static void lossy_packing_shrinks_and_encodes_anew(void **state)
     assert_in_range(report.shrunk, ARRAY_LENGTH(others), IMAGES - 1);
     for_each_image(test_path("small.idx"), check_small);
     assert_int_equal(report.encodings[ENCODING_JPEG], 1); /* the PNG is small already */
+    assert_int_equal(count_lossy(test_path("small.idx")), report.shrunk);
     assert_true(pack_is_done(source, test_path("small.idx"), &options));
+    uint64_t shrunk = report.shrunk;
+    assert_int_equal(report.shards, 2);
     pack_report_done(&report);
 
     options.quality = 70;
@@ -302,6 +314,16 @@ static void lossy_packing_shrinks_and_encodes_anew(void **state)
     for_each_image(test_path("coarse.idx"), check_small);
     for_each_image(test_path("coarse.idx"), check_jpeg);
     assert_int_equal(report.encodings[ENCODING_DCT], IMAGES);
+    assert_int_equal(count_lossy(test_path("coarse.idx")), IMAGES);
+    pack_report_done(&report);
+
+    /* What is lost stays lost in another encoding, and in an index of the shards alone. */
+    CLEANUP(source_free) struct source *coarse = index_set_open(test_path("coarse.idx"));
+    pack(coarse, test_path("coarse-files.idx"), &jpeg_options, &report);
+    assert_int_equal(count_lossy(test_path("coarse-files.idx")), IMAGES);
+    assert_int_equal(count_lossy(test_path("small-00000.shard")) +
+                         count_lossy(test_path("small-00001.shard")),
+                     shrunk);
     pack_report_done(&report);
 
     options.encoding = ENCODING_JPEG;
