@@ -31,7 +31,7 @@ uint32_t huffman_entry(const struct huffman_decoder *decoder, unsigned symbol, u
 
 uint32_t huffman_find_long(const struct huffman_decoder *decoder, unsigned bits)
 {
-    for (unsigned length = 1; length <= 16; length++) {
+    for (unsigned length = HUFFMAN_LOOKUP_BITS + 1; length <= 16; length++) {
         if (bits < decoder->limits[length]) {
             int32_t place = (int32_t)(bits >> (16 - length)) + decoder->offsets[length];
             return huffman_entry(decoder, decoder->spec.symbols[place], length);
@@ -46,45 +46,68 @@ static void lookup_fill(uint32_t *lookup, size_t first, size_t end, uint32_t ent
         lookup[i] = entry;
 }
 
-/* The value in the bits behind a code, given the next HUFFMAN_LOOKUP_BITS bits. */
-static int32_t lookup_value(uint32_t entry, uint32_t bits)
+static unsigned entry_size(uint32_t entry)
 {
-    unsigned size = 63 - huffman_value_shift(entry);
-    int32_t value =
-        (int32_t)(bits >> (HUFFMAN_LOOKUP_BITS - huffman_total_bits(entry)) & ((1U << size) - 1));
+    return 63 - huffman_value_shift(entry);
+}
+
+/* The value that a symbol has when the next HUFFMAN_PAIR_BITS bits are these and 0 follows. */
+static int32_t pair_value(uint32_t entry, uint32_t bits)
+{
+    unsigned size = entry_size(entry), total = huffman_total_bits(entry);
+    uint32_t shifted = total > HUFFMAN_PAIR_BITS ? bits << (total - HUFFMAN_PAIR_BITS)
+                                                 : bits >> (HUFFMAN_PAIR_BITS - total);
+    int32_t value = (int32_t)(shifted & ((1U << size) - 1));
     return size > 0 && value >> (size - 1) == 0 ? value - (1 << size) + 1 : value;
 }
 
-/* Whether an entry is a symbol that `count` bits hold, with its value. */
-static bool entry_is_within(uint32_t entry, unsigned count)
+static uint32_t pair_lookup(const uint32_t *lookup, uint32_t bits)
 {
-    return huffman_advance(entry) <= HUFFMAN_END && huffman_total_bits(entry) <= count;
+    const uint32_t all = (1U << HUFFMAN_PAIR_BITS) - 1;
+    return lookup[(bits & all) << (HUFFMAN_LOOKUP_BITS - HUFFMAN_PAIR_BITS)];
+}
+
+/* Whether an entry is a symbol of which `count` bits hold the code and the value's sign. */
+static bool pair_may_begin(uint32_t entry, unsigned count)
+{
+    return huffman_advance(entry) <= HUFFMAN_END &&
+           huffman_code_bits(entry) + (entry_size(entry) > 0) <= count;
+}
+
+/* Whether an entry is a symbol that `count` bits hold, with its value. */
+static bool pair_may_end(uint32_t entry, unsigned count)
+{
+    return huffman_advance(entry) <= HUFFMAN_END && huffman_total_bits(entry) <= count &&
+           entry_size(entry) < 8;
 }
 
 static uint64_t pair_make(const uint32_t *lookup, uint32_t bits)
 {
-    const uint32_t all = (1U << HUFFMAN_LOOKUP_BITS) - 1;
-    uint32_t entry = lookup[bits];
+    uint32_t entry = pair_lookup(lookup, bits);
     unsigned used = huffman_total_bits(entry), first = huffman_advance(entry);
-    if (!entry_is_within(entry, HUFFMAN_LOOKUP_BITS))
+    if (!pair_may_begin(entry, HUFFMAN_PAIR_BITS))
         return (uint64_t)HUFFMAN_LONG << 24;
     if (first == HUFFMAN_END)
         return (uint64_t)HUFFMAN_END << 24 | used;
-    uint64_t value = (uint16_t)lookup_value(entry, bits);
-    uint64_t second_value = value;
-    unsigned second = first, advance = first;
-    bits = bits << used & all;
-    entry = lookup[bits];
-    if (entry_is_within(entry, HUFFMAN_LOOKUP_BITS - used)) {
-        used += huffman_total_bits(entry);
-        advance += huffman_advance(entry);
-        if (huffman_advance(entry) != HUFFMAN_END) {
-            second = advance;
-            second_value = (uint16_t)lookup_value(entry, bits);
+    uint64_t value = (uint16_t)pair_value(entry, bits), second_value = 0;
+    unsigned second = first, advance = first, beyond = 0;
+    if (used > HUFFMAN_PAIR_BITS) {
+        beyond = used - HUFFMAN_PAIR_BITS;
+    } else {
+        unsigned left = HUFFMAN_PAIR_BITS - used;
+        bits <<= used;
+        entry = pair_lookup(lookup, bits);
+        if (pair_may_end(entry, left)) {
+            used += huffman_total_bits(entry);
+            advance += huffman_advance(entry);
+            if (huffman_advance(entry) != HUFFMAN_END) {
+                second = advance;
+                second_value = (uint8_t)pair_value(entry, bits);
+            }
         }
     }
-    return second_value << 48 | value << 32 | (uint64_t)advance << 24 | second << 16 | first << 8 |
-           used;
+    return second_value << 56 | (uint64_t)(63 - beyond) << 48 | value << 32 |
+           (uint64_t)advance << 24 | second << 16 | first << 8 | used;
 }
 
 struct status huffman_decoder_make(const struct huffman_spec *spec, bool is_dc,
@@ -117,8 +140,10 @@ struct status huffman_decoder_make(const struct huffman_spec *spec, bool is_dc,
 
 struct status huffman_encoder_make(const struct huffman_spec *spec, struct huffman_encoder *encoder)
 {
+    if (memcmp(&encoder->spec, spec, sizeof *spec) == 0)
+        return OK;
     TRY(spec_check(spec, false));
-    *encoder = (struct huffman_encoder){0};
+    *encoder = (struct huffman_encoder){.spec = *spec};
     uint32_t code = 0, place = 0;
     for (unsigned length = 1; length <= 16; length++, code <<= 1) {
         for (unsigned i = 0; i < spec->counts[length]; i++, code++, place++) {

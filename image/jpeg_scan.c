@@ -35,17 +35,19 @@ void jpeg_scanner_close(struct jpeg_scanner *scanner)
 
 void scan_run_start(struct jpeg_scanner *scanner, const struct scan_walk *walk)
 {
+    const struct jpeg_scan_header *scan = &scanner->markers.scan;
     struct scan_run *run = &scanner->run;
     *run = (struct scan_run){.block_count = walk->block_count};
     for (unsigned b = 0; b < walk->block_count; b++) {
         unsigned slot = walk->blocks[b].slot;
+        unsigned dc = scan->dc_tables[slot], ac = scan->ac_tables[slot];
         run->blocks[b] = (struct scan_run_block){
             .step = walk->blocks[b].step,
             .slot = slot,
-            .dc = &scanner->dc[slot],
-            .ac = &scanner->ac[slot],
-            .dc_code = &scanner->dc_code[slot],
-            .ac_code = &scanner->ac_code[slot],
+            .dc = &scanner->dc[dc],
+            .ac = &scanner->ac[ac],
+            .dc_code = &scanner->dc_code[dc],
+            .ac_code = &scanner->ac_code[ac],
         };
     }
 }

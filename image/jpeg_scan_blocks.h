@@ -81,17 +81,18 @@ static inline bool ac_read_one(struct scan_bits *bits, const struct huffman_deco
     return goes_on;
 }
 
-/* Places the one or two coefficients that the pair table has for the next bits. */
+/* Places the one or two coefficients that the pair table has for the next bits, 26 at most. */
 static inline __attribute__((always_inline)) bool ac_read(struct scan_bits *bits,
                                                           const struct huffman_decoder *decoder,
                                                           int16_t *block, unsigned *k)
 {
-    uint64_t pair = decoder->pairs[bits->window >> (64 - HUFFMAN_LOOKUP_BITS)];
+    uint64_t pair = decoder->pairs[bits->window >> (64 - HUFFMAN_PAIR_BITS)];
     unsigned next = *k + huffman_pair_advance(pair);
     unsigned first = *k + huffman_pair_first(pair);
     if (__builtin_expect(next < 63, 1)) {
-        block[first] = (int16_t)(pair >> 32);
-        block[*k + huffman_pair_second(pair)] = (int16_t)(pair >> 48);
+        /* Where there is no second one, this is overwritten. */
+        block[*k + huffman_pair_second(pair)] = huffman_pair_second_value(pair);
+        block[first] = huffman_pair_value(pair, bits->window);
         bits_drop(bits, huffman_pair_bits(pair));
         *k = next;
         return true;
@@ -101,7 +102,7 @@ static inline __attribute__((always_inline)) bool ac_read(struct scan_bits *bits
         first > 62)
         return ac_read_one(bits, decoder, block, k);
     if (huffman_pair_first(pair) > 0)
-        block[first] = (int16_t)(pair >> 32);
+        block[first] = huffman_pair_value(pair, bits->window);
     bits_drop(bits, huffman_pair_bits(pair));
     *k = HUFFMAN_END;
     return false;
@@ -122,15 +123,12 @@ static inline __attribute__((always_inline)) bool block_read(struct scan_bits *b
     memset(block, 0, 64 * sizeof *block);
     block[0] = (int16_t)*dc;
 
-    /* A look into the table takes at most HUFFMAN_LOOKUP_BITS bits, so that several fit between
-     * refills. */
     const struct huffman_decoder *ac = at->ac;
     unsigned k = 0;
     do
         bits_refill(bits);
-    while (ac_read(bits, ac, block, &k) && ac_read(bits, ac, block, &k) &&
-           ac_read(bits, ac, block, &k) && ac_read(bits, ac, block, &k));
-    return k == HUFFMAN_END && block[0] == *dc;
+    while (ac_read(bits, ac, block, &k) && ac_read(bits, ac, block, &k));
+    return k == HUFFMAN_END && (int16_t)*dc == *dc;
 }
 
 static inline bool run_read(struct scan_run *run, uint32_t count)

@@ -132,8 +132,9 @@ static struct status scan_tables_make(struct jpeg_scanner *scanner)
     const struct jpeg_markers *markers = &scanner->markers;
     const struct jpeg_scan_header *scan = &markers->scan;
     for (unsigned slot = 0; slot < scan->component_count; slot++) {
-        TRY(huffman_decoder_make(&markers->dc[scan->dc_tables[slot]], true, &scanner->dc[slot]));
-        TRY(huffman_decoder_make(&markers->ac[scan->ac_tables[slot]], false, &scanner->ac[slot]));
+        unsigned dc = scan->dc_tables[slot], ac = scan->ac_tables[slot];
+        TRY(huffman_decoder_make(&markers->dc[dc], true, &scanner->dc[dc]));
+        TRY(huffman_decoder_make(&markers->ac[ac], false, &scanner->ac[ac]));
     }
     return OK;
 }

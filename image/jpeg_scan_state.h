@@ -22,8 +22,9 @@ struct scan_kept {
 struct jpeg_scanner {
     const struct scan_kernels *kernels;
     struct jpeg_markers markers;
-    struct huffman_decoder dc[FRAME_MAX_COMPONENTS], ac[FRAME_MAX_COMPONENTS];
-    struct huffman_encoder dc_code[FRAME_MAX_COMPONENTS], ac_code[FRAME_MAX_COMPONENTS];
+    /* By the number of the table in the file. */
+    struct huffman_decoder dc[JPEG_TABLES], ac[JPEG_TABLES];
+    struct huffman_encoder dc_code[JPEG_TABLES], ac_code[JPEG_TABLES];
     struct scan_run run;
     struct scan_kept scans[FRAME_MAX_COMPONENTS];
     struct interval_end *ends; /* of all scans */

@@ -150,8 +150,9 @@ static struct status scan_codes_make(struct jpeg_scanner *scanner)
     const struct jpeg_markers *markers = &scanner->markers;
     const struct jpeg_scan_header *scan = &markers->scan;
     for (unsigned slot = 0; slot < scan->component_count; slot++) {
-        TRY(huffman_encoder_make(&markers->dc[scan->dc_tables[slot]], &scanner->dc_code[slot]));
-        TRY(huffman_encoder_make(&markers->ac[scan->ac_tables[slot]], &scanner->ac_code[slot]));
+        unsigned dc = scan->dc_tables[slot], ac = scan->ac_tables[slot];
+        TRY(huffman_encoder_make(&markers->dc[dc], &scanner->dc_code[dc]));
+        TRY(huffman_encoder_make(&markers->ac[ac], &scanner->ac_code[ac]));
     }
     return OK;
 }
