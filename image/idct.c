@@ -19,10 +19,18 @@ const struct idct_kernels *idct_kernels_for(enum cpu_level level)
 /* --- Extreme coefficients ------------------------------------------------------------------------
  */
 
-/* A basis function of one dimension is at most √2 · cos(π/16) < 1.39 (DC: 1), so that a sum S of
- * magnitudes bounds what the first pass gives by 5.56 S, and a sample by .242 S. Below this sum
- * nothing can overflow: samples stay within ±512, where libjpeg's clamping table ends. */
+/* The largest values of the basis functions of one dimension, in hundredths, rounded up: 1 for DC
+ * and 4, √2 · cos(π/8) for 2 and 6, √2 · cos(π/16) for the others. An eighth of the product of two
+ * is the most that a coefficient adds to a sample. */
+static const int32_t largest[8] = {100, 139, 131, 139, 100, 139, 131, 139};
+static const int32_t largest_product = 139 * 139;
+
+/* A sum S of magnitudes, each weighted by its function's largest value over the largest of all,
+ * bounds a sample by .242 S. What the first pass gives is bounded by 5.56 times the plain sum,
+ * which is below 2 S. So below this S nothing can overflow: samples stay within ±512, where
+ * libjpeg's clamping table ends. */
 #define SAFE_SUM 2000
+#define WEIGHT_UNITS 4 /* of a weight of 1 */
 
 static bool is_int16(int64_t value)
 {
@@ -84,11 +92,11 @@ static bool block_fits_exactly(const int16_t *zigzag, const int32_t *quantisers)
     return true;
 }
 
-/* Quantisers that fit into 8 bits: 64 products of 16 bits by 8 add up within 32, and 16-bit numbers
- * are what SIMD multiplies and adds fastest. */
+/* Quantisers that fit into 8 bits have weights whose products with 16-bit numbers add up within
+ * 32 bits. */
 struct fit_table {
     int32_t quantisers[64];
-    int16_t narrow[64];
+    int16_t weights[64];
     bool is_narrow;
 };
 
@@ -96,35 +104,43 @@ static struct fit_table fit_table_make(const struct frame_component *component)
 {
     struct fit_table table = {.is_narrow = true};
     for (size_t k = 0; k < 64; k++) {
-        table.quantisers[k] = component->quantisers[zigzag_to_natural[k]];
-        table.narrow[k] = (int16_t)table.quantisers[k];
-        table.is_narrow = table.is_narrow && table.quantisers[k] <= UINT8_MAX;
+        unsigned place = zigzag_to_natural[k];
+        int32_t quantiser = component->quantisers[place];
+        int64_t weight =
+            (int64_t)quantiser * WEIGHT_UNITS * largest[place / 8] * largest[place % 8];
+        table.quantisers[k] = quantiser;
+        table.is_narrow = table.is_narrow && quantiser <= UINT8_MAX;
+        table.weights[k] = (int16_t)((weight + largest_product - 1) / largest_product);
     }
     return table;
 }
 
-static bool block_fits(const int16_t *zigzag, const struct fit_table *table)
+static bool blocks_fit(const struct idct_kernels *kernels, const int16_t (*blocks)[64],
+                       uint32_t count, const struct fit_table *table)
 {
-    int32_t sum = 0;
-    for (size_t k = 0; k < 64; k++) {
-        int16_t value = zigzag[k], sign = value >> 15;
-        int16_t magnitude = (int16_t)((value ^ sign) - sign);
-        magnitude ^= magnitude >> 15; /* -32768 has none: 32767 */
-        sum += magnitude * table->narrow[k];
+    for (uint32_t i = 0; i < count; i++) {
+        if (table->is_narrow)
+            i += kernels->count_small(blocks + i, table->weights, count - i,
+                                      SAFE_SUM * WEIGHT_UNITS);
+        if (i < count && !block_fits_exactly(blocks[i], table->quantisers))
+            return false;
     }
-    return (table->is_narrow && sum <= SAFE_SUM) || block_fits_exactly(zigzag, table->quantisers);
+    return true;
 }
 
 bool coefficients_fit_idct(const struct coefficients *coefficients)
 {
     const struct frame *frame = &coefficients->frame;
+    const struct idct_kernels *kernels = idct_kernels_for(cpu_level());
     for (unsigned c = 0; c < frame->component_count; c++) {
         const struct frame_component *component = &frame->components[c];
         struct fit_table table = fit_table_make(component);
-        size_t count = (size_t)component->blocks_wide * component->blocks_high;
-        for (size_t i = 0; i < count; i++)
-            if (!block_fits(coefficients->blocks[c][i], &table))
+        for (uint32_t row = 0; row < component->blocks_high; row++) {
+            const int16_t(*blocks)[64] = (const int16_t(*)[64])coefficients->blocks[c] +
+                                         (size_t)row * component->blocks_wide;
+            if (!blocks_fit(kernels, blocks, component->blocks_wide, &table))
                 return false;
+        }
     }
     return true;
 }

@@ -34,6 +34,11 @@ typedef void idct_fn(const int16_t (*blocks)[64], const uint16_t quantisers[64],
 
 struct idct_kernels {
     idct_fn *reduced[IDCT_REDUCTIONS]; /* by reduction */
+    /* How many of `count` blocks (any order of coefficients), from the first on, are small: a
+     * block's magnitudes, that of -32768 as 32767, times weights of 0 … 1023 add up to `most` or
+     * less. */
+    uint32_t (*count_small)(const int16_t (*blocks)[64], const int16_t weights[64], uint32_t count,
+                            int32_t most);
 };
 
 extern const struct idct_kernels idct_plain;

@@ -138,4 +138,22 @@ void idct_to_1_plain(const int16_t (*blocks)[64], const uint16_t quantisers[64],
         out[i] = eighth(wrap(blocks[i][0] * quantisers[0]));
 }
 
-const struct idct_kernels idct_plain = {{full_plain, to_4_plain, to_2_plain, idct_to_1_plain}};
+static uint32_t count_small_plain(const int16_t (*blocks)[64], const int16_t weights[64],
+                                  uint32_t count, int32_t most)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t sum = 0;
+        for (size_t k = 0; k < 64; k++) {
+            int32_t magnitude = blocks[i][k] < 0 ? -blocks[i][k] : blocks[i][k];
+            sum += (magnitude > INT16_MAX ? INT16_MAX : magnitude) * weights[k];
+        }
+        if (sum > most)
+            return i;
+    }
+    return count;
+}
+
+const struct idct_kernels idct_plain = {
+    .reduced = {full_plain, to_4_plain, to_2_plain, idct_to_1_plain},
+    .count_small = count_small_plain,
+};

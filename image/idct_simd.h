@@ -58,6 +58,11 @@ SIMD VEC_INT blend(VEC_INT even, VEC_INT odd)
     return _mm512_mask_blend_epi16(0xaaaaaaaa, even, odd);
 }
 
+SIMD int32_t sum_of_lanes(VEC_INT values)
+{
+    return _mm512_reduce_add_epi32(values);
+}
+
 /* From columns 0 … 3 (a) and 4 … 7 (b) of four rows of each block: stores rows 0 and 1, or 2 and 3.
  */
 SIMD void store_two_rows(VEC_INT a, VEC_INT b, bool later, uint8_t *out, size_t stride_bytes)
@@ -113,6 +118,14 @@ SIMD void add_and_subtract(VEC_INT sum, VEC_INT in, int first, int second, VEC_I
     VEC_INT product = _mm256_madd_epi16(in, pair(first, second));
     *ret_added = _mm256_add_epi32(sum, product);
     *ret_subtracted = _mm256_sub_epi32(sum, product);
+}
+
+SIMD int32_t sum_of_lanes(VEC_INT values)
+{
+    __m128i sums =
+        _mm_add_epi32(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
+    sums = _mm_add_epi32(sums, _mm_unpackhi_epi64(sums, sums));
+    return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 1);
 }
 
 SIMD VEC_INT load_row(const int16_t (*blocks)[64], const uint16_t *quantisers, int y)
@@ -322,6 +335,22 @@ static void to_2_simd(const int16_t (*blocks)[64], const uint16_t quantisers[64]
                             VEC(slli_epi32)(VEC(srai_epi32)(right[y], 3), 16));
         store_rows_of_2(to_unsigned(VEC(packs_epi16)(rows[0], rows[1])), out, stride_bytes);
     }
+}
+
+static uint32_t count_small_simd(const int16_t (*blocks)[64], const int16_t weights[64],
+                                 uint32_t count, int32_t most)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        VEC_INT sums = vec_zero();
+        for (size_t k = 0; k < 64; k += sizeof(VEC_INT) / 2) {
+            VEC_INT magnitudes = VEC(abs_epi16)(vec_load((const uint8_t *)(blocks[i] + k)));
+            magnitudes = VEC(min_epu16)(magnitudes, VEC(set1_epi16)(INT16_MAX));
+            sums = vec_add_dot(sums, magnitudes, vec_load((const uint8_t *)(weights + k)));
+        }
+        if (sum_of_lanes(sums) > most)
+            return i;
+    }
+    return count;
 }
 
 #endif

@@ -101,6 +101,32 @@ static void transforms_are_what_they_say(void **state)
     }
 }
 
+/* Small blocks end where the plain variant says, also where magnitudes are the largest there are.
+ */
+static void variants_count_small_blocks_alike(void **state)
+{
+    (void)state;
+    static struct blocks blocks;
+    for (uint64_t n = 0; n < 500; n++) {
+        struct random_stream stream = random_stream_make(14, RANDOM_TEST, 0, n);
+        random_blocks(&stream, &blocks);
+        int16_t weights[64];
+        for (size_t k = 0; k < 64; k++)
+            weights[k] = (int16_t)random_below(&stream, 1024);
+        if (n % 5 == 0)
+            for (size_t k = 0; k < 64; k++)
+                blocks.coefficients[MOST_BLOCKS - 1][k] = INT16_MIN;
+        int32_t most = (int32_t)random_below(&stream, (uint64_t)1 << random_below(&stream, 31));
+        uint32_t expected = idct_plain.count_small((const int16_t(*)[64])blocks.coefficients,
+                                                   weights, MOST_BLOCKS, most);
+        for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++)
+            assert_int_equal(
+                idct_kernels_for(level)->count_small((const int16_t(*)[64])blocks.coefficients,
+                                                     weights, MOST_BLOCKS, most),
+                expected);
+    }
+}
+
 /* One block of a gray image. */
 static bool fits(int16_t *block, uint16_t quantiser)
 {
@@ -256,9 +282,13 @@ int main(void)
 {
     print_message("processor: %s\n", cpu_level_name(cpu_level()));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transforms_equal_plain),  cmocka_unit_test(transforms_are_what_they_say),
-        cmocka_unit_test(extremes_do_not_fit),     cmocka_unit_test(upsampling_equals_plain),
-        cmocka_unit_test(conversion_equals_plain), cmocka_unit_test(interleaving_equals_plain),
+        cmocka_unit_test(transforms_equal_plain),
+        cmocka_unit_test(transforms_are_what_they_say),
+        cmocka_unit_test(extremes_do_not_fit),
+        cmocka_unit_test(variants_count_small_blocks_alike),
+        cmocka_unit_test(upsampling_equals_plain),
+        cmocka_unit_test(conversion_equals_plain),
+        cmocka_unit_test(interleaving_equals_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
