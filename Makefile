@@ -35,6 +35,7 @@ LIB_OBJ   := $(call objects,$(LIB_SRC))
 TRAIN_OBJ := $(call objects,$(TRAIN_SRC))
 CPU_OBJ   := $(call objects,$(CPU_SRC))
 CUDA_OBJ  := $(call objects,$(CUDA_SRC))
+PLAN_OBJ  := $(patsubst %,$(BUILD)/obj/train/cuda/%.o,descriptor device_table engine graph operation patterns plan_cache planner tune)
 # Kernels for the GPU; the same sources for the CPU, and the CUDA libraries' names, for tests.
 CUDA_GPU_OBJ  := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.gpu.o)
 CUDA_TEST_OBJ := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.cu.o) $(addprefix $(BUILD)/obj/,$(addsuffix .o,$(basename $(CUDA_STANDINS))))
@@ -103,7 +104,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo --threads 2 -Xcompiler -fPIC,-fvisibility
 CUDA_LIBS := -L$(CUDA)/lib64 -lcudart_static -lcudnn -lnccl -Wl,-rpath,$(CUDA)/lib64 -lrt -ldl -lm
 endif
 # Sanitizers see the same host code in the tests, beside the stand-ins.
-MODULES += $(if $(SAN),,$(if $(HAVE_CUDA),$(if $(CUDA_SRC),$(BUILD)/headrace-cuda.so)))
+MODULES += $(if $(SAN),,$(if $(HAVE_CUDA),$(if $(wildcard train/cuda/backend.c),$(BUILD)/headrace-cuda.so)))
 
 # --- Flags ------------------------------------------------------------------------------------------
 
@@ -135,7 +136,7 @@ $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 # --- Rules ------------------------------------------------------------------------------------------
 
-.PHONY: all test check demo lint format fuzz fuzzers install clean help FORCE
+.PHONY: all test check check-plans demo lint format fuzz fuzzers install clean help FORCE
 
 all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(DEMO) $(MODULES)
 ifeq ($(HAVE_ONEDNN),)
@@ -215,7 +216,16 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $
 $(BUILD)/tests/test_cpu_kernels: $(filter $(BUILD)/obj/train/cpu/kernels%,$(CPU_OBJ))
 
 # The CUDA backend's own host code on the CPU: only the names of CUDA's libraries are others'.
-$(filter $(BUILD)/tests/test_cuda_%,$(TESTS)): $(CUDA_OBJ) $(CUDA_TEST_OBJ)
+$(filter-out $(BUILD)/tests/test_cuda_plans,$(filter $(BUILD)/tests/test_cuda_%,$(TESTS))): $(CUDA_OBJ) $(CUDA_TEST_OBJ)
+
+# The real cuDNN makes the backend's plans for described devices; it looks for a driver, which has no devices.
+$(BUILD)/tests/test_cuda_plans: $(PLAN_OBJ) | $(BUILD)/tests/driver/libcuda.so
+$(BUILD)/tests/test_cuda_plans: LIBS += $(CUDA_LIBS)
+
+$(BUILD)/tests/driver/libcuda.so: $(BUILD)/obj/tests/cuda/driver/no_device.o
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ $(HR_LDFLAGS)
 
 $(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench_%.o $(TRAIN_OBJ) $(LIBRARY)
 	@mkdir -p $(@D)
@@ -249,6 +259,9 @@ test:
 
 check: all $(TESTS)
 	@BUILD=$(BUILD) T="$(T)" scripts/run_tests.sh $(TESTS) $(CLI_TESTS)
+
+check-plans: $(BUILD)/tests/test_cuda_plans
+	@HEADRACE_PLANS=all $<
 
 demo:
 	@scripts/setup.sh
@@ -298,6 +311,7 @@ help:
 	@echo "make                 the program, the library and the modules, in build/"
 	@echo "make demo            sets up, makes a small data set, prepares, packs, trains and reports"
 	@echo "make test [T=NAME]   sets up, then runs all tests, or tests/test_NAME.c and tests/cli/NAME.sh"
+	@echo "make check-plans     cuDNN's plans for every layer, type and described device (half an hour)"
 	@echo "make lint            checks the direction of includes and the style"
 	@echo "make format          lets clang-format rewrite the sources"
 	@echo "make fuzz            builds the fuzz targets; FUZZ_SECONDS=N also runs each for N seconds"

@@ -1,0 +1,63 @@
+#include "train/cuda/device_table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define MIB(n) ((uint64_t)(n) << 20)
+
+/* What cudaGetDeviceProperties says of each, from NVIDIA's data sheets and the tables of compute
+ * capabilities in the CUDA programming guide. */
+const struct device_entry device_table[] = {
+    {"t4", "Tesla T4", 750, 40, 16, 1024, 65536, 0, 1590, 5001, 256, MIB(4), MIB(15095)},
+    {"a100", "NVIDIA A100-SXM4-80GB", 800, 108, 32, 2048, 166912, 1024, 1410, 1593, 5120, MIB(40),
+     MIB(81153)},
+    {"rtx4090", "NVIDIA GeForce RTX 4090", 890, 128, 24, 1536, 101376, 1024, 2520, 10501, 384,
+     MIB(72), MIB(24078)},
+    {"h100", "NVIDIA H100 80GB HBM3", 900, 132, 32, 2048, 232448, 1024, 1980, 2619, 5120, MIB(50),
+     MIB(81110)},
+    {"h200", "NVIDIA H200", 900, 132, 32, 2048, 232448, 1024, 1980, 3201, 6144, MIB(60),
+     MIB(143156)},
+    {"b200", "NVIDIA B200", 1000, 148, 32, 2048, 232448, 1024, 1965, 3996, 8192, MIB(126),
+     MIB(182642)},
+    {.name = NULL},
+};
+
+struct status device_table_find(const char *name, const struct device_entry **ret_entry)
+{
+    CLEANUP(buffer_done) struct buffer names = {0};
+    const char *list;
+    for (const struct device_entry *entry = device_table; entry->name; entry++) {
+        if (strcmp(name, entry->name) == 0) {
+            *ret_entry = entry;
+            return OK;
+        }
+        TRY(buffer_append_text(&names, "%s%s", entry == device_table ? "" : ", ", entry->name));
+    }
+    TRY(buffer_text(&names, &list));
+    FAIL(STATUS_USAGE, "no device is called '%s'; there are %s", name, list);
+}
+
+struct status device_entry_json(const struct device_entry *entry, struct buffer *ret_json)
+{
+    /* What all of them share: limits of the architecture, and a driver for CUDA 13. */
+    TRY(buffer_append_text(
+        ret_json,
+        "{\"cudaDeviceId\":0,\"pciDeviceId\":0,\"isTccDriver\":0,\"supportCoopLaunch\":1,"
+        "\"driverVer\":13000,\"warpSize\":32,\"maxGridSize\":[2147483647,65535,65535],"
+        "\"maxBlockSize\":[1024,1024,64],\"maxThreadsPerBlock\":1024,\"regsPerBlock\":65536,"
+        "\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,"));
+    TRY(buffer_append_text(ret_json,
+                           "\"deviceName\":\"%s\",\"deviceVer\":%" PRIu32
+                           ",\"multiProcessorCount\":%" PRIu32 ",\"maxCtasPerSM\":%" PRIu32
+                           ",\"maxThreadsPerSM\":%" PRIu32
+                           ",\"maxSharedMemoryPerBlockOptin\":%" PRIu32
+                           ",\"reservedSharedMemoryPerBlock\":%" PRIu32 ",",
+                           entry->title, entry->capability, entry->multiprocessors, entry->blocks,
+                           entry->threads, entry->shared_bytes, entry->reserved_bytes));
+    return buffer_append_text(ret_json,
+                              "\"smClockRateKHz\":%" PRIu32 ",\"memClockRateKHz\":%" PRIu32
+                              ",\"memoryBusWidth\":%" PRIu32 ",\"l2CacheSize\":%" PRIu64
+                              ",\"totalGlobalMem\":%" PRIu64 "}",
+                              entry->clock_mhz * 1000, entry->memory_clock_mhz * 1000,
+                              entry->memory_bus_bits, entry->l2_bytes, entry->memory_bytes);
+}
