@@ -46,7 +46,7 @@ check_banned()
     ban "$(call 'alloca|tmpnam|mktemp|rand|srand|random|asctime|ctime|localtime|gmtime|strerror')" '^$' "unsafe or not reproducible"
     ban "$(call 'system|popen')" '^tests/' "runs a shell"
     ban "$(call 'malloc|calloc|realloc|strdup|strndup|asprintf|vasprintf')" '^(tests/|base/(memory|status)\.c$)' "use base/memory.h"
-    ban "$(call 'exit|_exit|_Exit|abort|quick_exit')" '^(cmd/main\.c$|base/stop\.c$|tests/)' "only main ends the process"
+    ban "$(call 'exit|_exit|_Exit|abort|quick_exit')" '^(cmd/main\.c$|base/stop\.c$|train/comm_watch\.c$|tests/)' "only main ends the process"
     ban "$(call 'printf|vprintf|puts|putchar|perror')|fprintf\((stdout|stderr)" '^(cmd/|demo/main\.c$|base/(log|progress)\.c$|tests/)' "only commands print"
     ban 'typedef (struct|union|enum) [a-z0-9_]*( ?\{| [a-z0-9_]+;)' '^$' "structs have no typedefs"
     ban '(TODO|FIXME|XXX)' '^$' "say it in a test or an issue"

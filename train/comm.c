@@ -1,33 +1,119 @@
 #include "train/comm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "train/comm_internal.h"
 
-struct comm {
-    unsigned rank, size, local_rank, local_size, nodes;
-    const char *description;
-};
+enum { JOIN_TIMEOUT_S = 300, SILENCE_TIMEOUT_S = 30, STALL_TIMEOUT_S = 1800 };
+
+static struct comm_options options_complete(const struct comm_options *options)
+{
+    struct comm_options full = *options;
+    if (!full.join_timeout_s)
+        full.join_timeout_s = JOIN_TIMEOUT_S;
+    if (!full.silence_timeout_s)
+        full.silence_timeout_s = SILENCE_TIMEOUT_S;
+    if (!full.stall_timeout_s)
+        full.stall_timeout_s = STALL_TIMEOUT_S;
+    return full;
+}
+
+/* Only this machine's processes can call a host with such a name. */
+static bool names_this_machine(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0;
+}
+
+static struct status tcp_open(struct comm *comm, const struct launch *launch,
+                              const struct comm_options *options)
+{
+    struct join_config config = {
+        .rank = launch->rank,
+        .size = launch->size,
+        .job = launch->job,
+        .local_rank = launch->local_rank,
+        .hosts = (const char *const *)&launch->host,
+        .host_count = 1,
+        .ports = launch->ports,
+        .port_count = launch->port_count,
+        .this_machine = names_this_machine(launch->host),
+        .with_data = true,
+        .timeout_s = options->join_timeout_s,
+    };
+    int listener = -1;
+    uint16_t port;
+    if (launch->rank == 0)
+        TRY(join_listen(&config, &listener, &port));
+    struct status status = join_run(&config, listener, &comm->links);
+    socket_close(listener);
+    TRY(status);
+    TRY(watch_start(&comm->links, options->silence_timeout_s, options->stall_timeout_s,
+                    &comm->watch));
+    snprintf(comm->description, sizeof comm->description, "TCP (%s)", launch->description);
+    return transport_tcp_open(&comm->links, comm->watch, &comm->ops, &comm->transport);
+}
+
+/* Machines are told apart by their names; the place on its machine is what the launcher gave. */
+static void places_count(struct comm *comm)
+{
+    const struct member *members = comm->links.members, *own = &members[comm->rank];
+    unsigned before = 0;
+    comm->local_size = comm->nodes = 0;
+    for (unsigned rank = 0; rank < comm->size; rank++) {
+        bool here = strcmp(members[rank].host, own->host) == 0;
+        before += here && rank < comm->rank;
+        comm->local_size += here;
+        unsigned first = 0;
+        while (strcmp(members[first].host, members[rank].host) != 0)
+            first++;
+        comm->nodes += first == rank;
+    }
+    bool given = own->local_rank >= 0 && (unsigned)own->local_rank < comm->local_size;
+    comm->local_rank = given ? (unsigned)own->local_rank : before;
+}
+
+static struct status ranks_join(struct comm *comm, const struct launch *launch,
+                                const struct comm_options *options)
+{
+    comm->rank = launch->rank;
+    comm->size = launch->size;
+    if (!launch->host)
+        FAIL(STATUS_USAGE,
+             "%s does not say where rank 0 runs: set MASTER_ADDR to the name of its machine",
+             launch->description);
+    TRY(memory_alloc(COMM_PIECE_BYTES, 1, &comm->scratch));
+    TRY(tcp_open(comm, launch, options));
+    places_count(comm);
+    return OK;
+}
 
 struct status comm_open(const struct comm_options *options, struct comm **ret_comm)
 {
     CLEANUP(comm_close) struct comm *comm = NULL;
     CLEANUP(launch_done) struct launch launch = {0};
+    const struct comm_options full = options_complete(options);
     TRY(launch_detect(options->launcher, &launch));
-    if (launch.size > 1)
-        FAIL(STATUS_UNSUPPORTED,
-             "%s says that there are %u processes, but this build trains in one only: start one, "
-             "or train in this process alone with --launcher alone",
-             launch.size_variable, launch.size);
     TRY(memory_alloc(1, sizeof *comm, &comm));
     comm->size = comm->local_size = comm->nodes = 1;
-    comm->description = "alone";
+    comm->links.next = comm->links.previous = -1;
+    snprintf(comm->description, sizeof comm->description, "alone");
+    if (launch.size > 1)
+        TRY(ranks_join(comm, &launch, &full));
     *ret_comm = MOVE(comm);
     return OK;
 }
 
 void comm_close(struct comm *comm)
 {
+    if (!comm)
+        return;
+    if (comm->transport)
+        comm->ops->close(comm->transport);
+    watch_stop(comm->watch);
+    links_done(&comm->links);
+    memory_free(comm->scratch);
     memory_free(comm);
 }
 
@@ -61,50 +147,13 @@ const char *comm_description(const struct comm *comm)
     return comm->description;
 }
 
-/* Of one rank's values, the sum and the maximum are the values. */
-
-struct status comm_sum_f32(struct comm *comm, float *values, size_t count)
-{
-    (void)values, (void)count;
-    return comm_check(comm);
-}
-
-struct status comm_sum_f64(struct comm *comm, double *values, size_t count)
-{
-    (void)values, (void)count;
-    return comm_check(comm);
-}
-
-struct status comm_max_u64(struct comm *comm, uint64_t *values, size_t count)
-{
-    (void)values, (void)count;
-    return comm_check(comm);
-}
-
-struct status comm_broadcast(struct comm *comm, void *bytes, size_t count, unsigned root)
-{
-    (void)bytes, (void)count, (void)root;
-    return comm_check(comm);
-}
-
-struct status comm_gather(struct comm *comm, const void *bytes, size_t count, void *ret_all)
-{
-    memmove(ret_all, bytes, count);
-    return comm_check(comm);
-}
-
-struct status comm_barrier(struct comm *comm)
-{
-    return comm_check(comm);
-}
-
 struct status comm_check(struct comm *comm)
 {
-    (void)comm;
-    return OK;
+    return comm->watch ? watch_check(comm->watch) : OK;
 }
 
 void comm_abort(struct comm *comm, const char *reason)
 {
-    (void)comm, (void)reason;
+    if (comm->watch)
+        watch_give_up(comm->watch, reason);
 }
