@@ -445,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_fusions_f32),
         cmocka_unit_test(test_fusions_bf16),
         {"resnet18 f32", check_parity, NULL, NULL, "resnet18_small"},
+        {"resnet18-blur f32", check_parity, NULL, NULL, "resnet18_blur"},
         {"resnet18 f32, ten steps", check_parity, NULL, NULL, "resnet18_zero"},
         {"resnet50 f32, ten steps", check_parity, NULL, NULL, "resnet50_zero"},
         {"resnet18 bf16, ten steps", check_parity_bf16, NULL, NULL, "resnet18_zero"},

@@ -291,9 +291,18 @@ static void call_pool_backward(const struct kernels *k, struct rows rows, struct
         k->pool_backward(&pool, row, &in->p, rows.end % 2 ? &in->q : NULL, in->index, &in->out);
 }
 
+/* Two images; in the second size each row has no neighbour. */
+static void call_blur(const struct kernels *k, struct rows rows, struct inputs *in)
+{
+    struct image_shape shape = {rows.end % 2 ? 4 : 1, rows.begin ? 1 : 3, rows.channels};
+    for (size_t row = 0; row < 2 * (size_t)shape.height; row++)
+        k->blur(&shape, row, &in->y, &in->out);
+}
+
 static void test_pool(void **state)
 {
     (void)state;
+    kernel_check(call_blur);
     kernel_check(call_pool_forward);
     kernel_check(call_pool_backward);
 }

@@ -30,7 +30,8 @@ static void test_state_dicts(void **state)
     (void)state;
     CLEANUP(buffer_done) struct buffer ours = {0}, golden = {0};
     for (size_t i = 0; network_names[i]; i++)
-        network_describe(network_names[i], &ours);
+        if (!strchr(network_names[i], '-')) /* torchvision has no blurred ones */
+            network_describe(network_names[i], &ours);
     assert_ok(file_read_all("tests/golden/state_dict.txt", 1 << 20, &golden));
     const char *our_text, *golden_text;
     assert_ok(buffer_text(&ours, &our_text));
@@ -60,6 +61,30 @@ static void test_nodes_fit(void **state)
             assert_in_range(uses[n], 1, 2);
         assert_int_equal(network->nodes[network->node_count - 1].kind, NODE_LOSS);
     }
+}
+
+/* The same parameters, and a blur before each convolution with a stride but the stem. */
+static void test_blur(void **state)
+{
+    (void)state;
+    CLEANUP(network_close) struct network *plain = NULL, *blurred = NULL;
+    assert_ok(network_open("resnet50", 7, &plain));
+    assert_ok(network_open("resnet50-blur", 7, &blurred));
+    assert_string_equal(blurred->arch, "resnet50-blur");
+    assert_int_equal(blurred->param_count, plain->param_count);
+    for (size_t i = 0; i < plain->param_count; i++)
+        assert_string_equal(blurred->params[i].name, plain->params[i].name);
+    unsigned blurs = 0;
+    for (size_t n = 0; n < blurred->node_count; n++) {
+        const struct node *node = &blurred->nodes[n];
+        bool follows = n > 0 && blurred->nodes[n - 1].kind == NODE_BLUR;
+        if (node->kind == NODE_CONV)
+            assert_int_equal(follows, node->stride > 1 && node->channels_in > 3);
+        blurs += node->kind == NODE_BLUR;
+    }
+    assert_int_equal(blurs, 6);
+    assert_int_equal(blurred->node_count, plain->node_count + blurs);
+    assert_fails(network_open("resnet50-blurred", 7, &plain), STATUS_USAGE, "-blur");
 }
 
 /* Sizes after the stem, each stage and the global pooling. */
@@ -135,9 +160,9 @@ static void test_unknown_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state_dicts),   cmocka_unit_test(test_nodes_fit),
-        cmocka_unit_test(test_sizes),         cmocka_unit_test(test_zero_init_marks),
-        cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_state_dicts),     cmocka_unit_test(test_blur),
+        cmocka_unit_test(test_nodes_fit),       cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_zero_init_marks), cmocka_unit_test(test_unknown_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

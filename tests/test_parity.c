@@ -35,9 +35,11 @@ static void check_f32(void **state)
 int main(void)
 {
     struct check resnet18 = {"resnet18", 2}, resnet18_small = {"resnet18_small", 1};
+    struct check resnet18_blur = {"resnet18_blur", 2};
     const struct CMUnitTest short_tests[] = {
         {"resnet18 f64", check_f64, NULL, NULL, &resnet18},
         {"resnet18 f32", check_f32, NULL, NULL, &resnet18_small},
+        {"resnet18-blur f64", check_f64, NULL, NULL, &resnet18_blur},
     };
     int failed = cmocka_run_group_tests(short_tests, NULL, NULL);
 #ifndef __SANITIZE_ADDRESS__ /* ten times slower, and it has seen all loops by now */

@@ -17,8 +17,22 @@ static const struct resnet_shape resnet_shapes[] = {
     {"resnet152", true, {3, 8, 36, 3}},
 };
 
-const char *const network_names[] = {"resnet18",  "resnet34",  "resnet50",
-                                     "resnet101", "resnet152", NULL};
+static const char blur_suffix[] = "-blur";
+enum { BLUR_MIN_CHANNELS = 16 };
+
+const char *const network_names[] = {
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnet101",
+    "resnet152",
+    "resnet18-blur",
+    "resnet34-blur",
+    "resnet50-blur",
+    "resnet101-blur",
+    "resnet152-blur",
+    NULL,
+};
 
 static struct status param_add(struct network *network, const char *prefix, const char *suffix,
                                enum param_kind kind, unsigned rank, const uint64_t shape[4])
@@ -44,10 +58,25 @@ static struct status node_add(struct network *network, struct node node, int *re
     return OK;
 }
 
+static struct status plain_add(struct network *network, enum node_kind kind, uint32_t channels,
+                               int other, int *at)
+{
+    struct node node = {
+        .kind = kind,
+        .inputs = {*at, other},
+        .first_param = -1,
+        .channels_in = channels,
+        .channels_out = channels,
+    };
+    return node_add(network, node, at);
+}
+
 /* Adds a convolution that takes the output of node `*at`, which becomes the new node. */
 static struct status conv_add(struct network *network, const char *name, uint32_t in, uint32_t out,
                               uint32_t kernel, uint32_t stride, int *at)
 {
+    if (network->blurs && stride > 1 && in >= BLUR_MIN_CHANNELS)
+        TRY(plain_add(network, NODE_BLUR, in, -1, at));
     struct node conv = {
         .kind = NODE_CONV,
         .inputs = {*at, -1},
@@ -79,19 +108,6 @@ static struct status bn_add(struct network *network, const char *name, uint32_t 
     TRY(param_add(network, name, "running_var", PARAM_RUNNING_VAR, 1, shape));
     TRY(param_add(network, name, "num_batches_tracked", PARAM_COUNTER, 0, shape));
     return node_add(network, bn, at);
-}
-
-static struct status plain_add(struct network *network, enum node_kind kind, uint32_t channels,
-                               int other, int *at)
-{
-    struct node node = {
-        .kind = kind,
-        .inputs = {*at, other},
-        .first_param = -1,
-        .channels_in = channels,
-        .channels_out = channels,
-    };
-    return node_add(network, node, at);
 }
 
 /* One step of a block's main branch: convolution `prefix`.conv`i` and its BN, with ReLU unless it
@@ -183,23 +199,36 @@ static struct status resnet_build(struct network *network, const struct resnet_s
     return plain_add(network, NODE_LOSS, network->classes, -1, &at);
 }
 
+/* NULL: no such name. */
+static const struct resnet_shape *shape_find(const char *arch, bool *ret_blurs)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(resnet_shapes); i++) {
+        size_t length = strlen(resnet_shapes[i].arch);
+        if (strncmp(resnet_shapes[i].arch, arch, length) != 0)
+            continue;
+        *ret_blurs = strcmp(arch + length, blur_suffix) == 0;
+        if (*ret_blurs || arch[length] == '\0')
+            return &resnet_shapes[i];
+    }
+    return NULL;
+}
+
 struct status network_open(const char *arch, uint32_t classes, struct network **ret_network)
 {
-    const struct resnet_shape *shape = NULL;
-    for (size_t i = 0; i < ARRAY_LENGTH(resnet_shapes); i++)
-        if (strcmp(resnet_shapes[i].arch, arch) == 0)
-            shape = &resnet_shapes[i];
+    bool blurs;
+    const struct resnet_shape *shape = shape_find(arch, &blurs);
     if (!shape)
         FAIL(STATUS_USAGE,
              "unknown architecture '%s': one of resnet18, resnet34, resnet50, resnet101, "
-             "resnet152 was expected",
-             arch);
+             "resnet152, each with or without \"%s\" behind it, was expected",
+             arch, blur_suffix);
     if (classes == 0)
         FAIL(STATUS_USAGE, "a network needs at least one class");
     CLEANUP(network_close) struct network *network = NULL;
     TRY(memory_alloc(1, sizeof *network, &network));
     snprintf(network->arch, sizeof network->arch, "%s", arch);
     network->classes = classes;
+    network->blurs = blurs;
     TRY(resnet_build(network, shape));
     *ret_network = MOVE(network);
     return OK;

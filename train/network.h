@@ -19,8 +19,9 @@ enum node_kind {
     NODE_ADD,             /* inputs[0] + inputs[1] */
     NODE_MAX_POOL,        /* kernel, stride, padding; padding never wins */
     NODE_GLOBAL_AVG_POOL, /* (N, H, W, C) -> (N, 1, 1, C) */
-    NODE_FC,              /* (N, 1, 1, in) -> (N, 1, 1, out), with bias */
-    NODE_LOSS,            /* softmax cross-entropy over (N, 1, 1, classes); always last */
+    NODE_BLUR, /* each channel with the binomial filter (1 2 1)ᵀ(1 2 1)/16, zero padding */
+    NODE_FC,   /* (N, 1, 1, in) -> (N, 1, 1, out), with bias */
+    NODE_LOSS, /* softmax cross-entropy over (N, 1, 1, classes); always last */
 };
 
 #define BN_EPSILON 1e-5
@@ -58,6 +59,7 @@ struct param {
 struct network {
     char arch[16]; /* "resnet50" */
     uint32_t classes;
+    bool blurs; /* before convolutions with a stride */
     struct node *nodes;
     size_t node_count, node_capacity;
     struct param *params; /* in the order of torchvision's state_dict */
@@ -66,7 +68,10 @@ struct network {
 
 /* ResNet-18, 34, 50, 101, 152 v1.5 (stride in the 3x3 convolution of a bottleneck), as torchvision
  * builds them: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016.
- * Fails with STATUS_USAGE, listing the names. */
+ * With "-blur" behind the name, a blur stands before each convolution with a stride and 16
+ * input channels or more, as FFCV's ImageNet recipes have it; the parameters are the same. After
+ * Zhang, "Making convolutional networks shift-invariant again", ICML 2019. Fails with STATUS_USAGE,
+ * listing the names. */
 struct status network_open(const char *arch, uint32_t classes, struct network **ret_network);
 void network_close(struct network *network);
 CLEANUP_POINTER(network_close, struct network)

@@ -56,12 +56,26 @@ SETS = {
     "resnet18_zero": ("resnet18", 0.0, 0.0, [3, -1, 50, 99]),
     "resnet50": ("resnet50", 1.0, 0.0, [3, 17, 50, 99]),
     "resnet50_zero": ("resnet50", 0.0, 0.125, [3, 17, 50, 99]),
+    "resnet18_blur": ("resnet18-blur", 0.2, 0.0, [3, 17, 50, 99]),
 }
 ARCHS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
 
 
+def blur(conv, inputs):
+    """What FFCV's recipes put before a convolution."""
+    (x,) = inputs
+    taps = torch.tensor([1, 2, 1], dtype=x.dtype) / 4
+    weight = torch.outer(taps, taps).expand(conv.in_channels, 1, 3, 3)
+    return (torch.nn.functional.conv2d(x, weight, padding=1, groups=conv.in_channels),)
+
+
 def network(arch):
-    return getattr(torchvision.models, arch)(num_classes=CLASSES)
+    name, _, blurs = arch.partition("-")
+    model = getattr(torchvision.models, name)(num_classes=CLASSES)
+    for module in model.modules():
+        if blurs and isinstance(module, torch.nn.Conv2d) and module.stride[0] > 1 and module.in_channels >= 16:
+            module.register_forward_pre_hook(blur)
+    return model
 
 
 def images(batch):

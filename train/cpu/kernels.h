@@ -27,6 +27,10 @@ struct pool_shape {
     uint32_t kernel, stride, padding;
 };
 
+struct image_shape {
+    uint32_t height, width, channels;
+};
+
 /* Index of an output of the max pool to which no input's gradient flows: every input was cut off by
  * ReLU. */
 #define POOL_NONE 255
@@ -75,6 +79,9 @@ struct kernels {
      * inputs: in_row = image·height + y. */
     void (*pool_backward)(const struct pool_shape *shape, size_t in_row, const void *p,
                           const void *q, const uint8_t *index, void *d);
+    /* y = x with (1 2 1)ᵀ(1 2 1)/16, for one row = image·height + y; what lies outside is 0. The
+     * way back is the same. */
+    void (*blur)(const struct image_shape *shape, size_t row, const void *x, void *y);
     /* out[out_row] = factor · Σ of the rows. */
     void (*average)(struct rows rows, const void *x, float factor, void *out, size_t out_row);
     /* Each of the rows of out = factor · in[in_row]. */

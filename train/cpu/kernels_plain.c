@@ -149,6 +149,26 @@ INLINE void pool_backward(const struct pool_shape *s, size_t in_row, const void 
     }
 }
 
+/* The sum over three rows at one column. */
+INLINE float blur_down(const void *x, struct blur_rows rows, size_t i, bool bf16)
+{
+    float top = rows.has_top ? load(x, rows.top + i, bf16) : 0;
+    float bottom = rows.has_bottom ? load(x, rows.bottom + i, bf16) : 0;
+    return top + bottom + 2 * load(x, rows.middle + i, bf16);
+}
+
+INLINE void blur(const struct image_shape *s, size_t row, const void *x, void *y, bool bf16)
+{
+    struct blur_rows rows = blur_rows_around(s, row);
+    size_t step = s->channels, end = s->width * step;
+    for (size_t i = 0; i < end; i++) {
+        float left = i >= step ? blur_down(x, rows, i - step, bf16) : 0;
+        float right = i + step < end ? blur_down(x, rows, i + step, bf16) : 0;
+        float centre = blur_down(x, rows, i, bf16);
+        store(y, rows.middle + i, (left + right + 2 * centre) / 16, bf16);
+    }
+}
+
 INLINE void average(struct rows rows, const void *x, float factor, void *out, size_t out_row,
                     bool bf16)
 {

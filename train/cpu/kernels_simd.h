@@ -223,6 +223,32 @@ INLINE void pool_backward(const struct pool_shape *s, size_t in_row, const void 
     }
 }
 
+/* The sum over three rows at one column. */
+INLINE VEC_FLOAT blur_down(const void *x, struct blur_rows rows, size_t i, bool bf16)
+{
+    VEC_FLOAT top = rows.has_top ? vec_load_element(x, rows.top + i, bf16) : vec_zero();
+    VEC_FLOAT bottom = rows.has_bottom ? vec_load_element(x, rows.bottom + i, bf16) : vec_zero();
+    VEC_FLOAT middle = vec_load_element(x, rows.middle + i, bf16);
+    return vec_multiply_add(middle, vec_same(2), vec_add(top, bottom));
+}
+
+INLINE void blur(const struct image_shape *s, size_t row, const void *x, void *y, bool bf16)
+{
+    struct blur_rows rows = blur_rows_around(s, row);
+    for (uint32_t c = 0; c < s->channels; c += VEC_LANES) {
+        VEC_FLOAT left = vec_zero(), centre = blur_down(x, rows, c, bf16);
+        for (size_t column = 0; column < s->width; column++) {
+            size_t i = column * s->channels + c;
+            VEC_FLOAT right =
+                column + 1 < s->width ? blur_down(x, rows, i + s->channels, bf16) : vec_zero();
+            VEC_FLOAT sum = vec_multiply_add(centre, vec_same(2), vec_add(left, right));
+            vec_store_element(y, rows.middle + i, vec_multiply(sum, vec_same(1.0f / 16)), bf16);
+            left = centre;
+            centre = right;
+        }
+    }
+}
+
 INLINE void average(struct rows rows, const void *x, float factor, void *out, size_t out_row,
                     bool bf16)
 {

@@ -30,6 +30,24 @@ INLINE uint32_t pool_tap(struct pool_windows windows, uint32_t out, const struct
     return windows.position - out * s->stride;
 }
 
+/* The row of an image and its neighbours, of which some may lie outside. */
+struct blur_rows {
+    size_t top, middle, bottom; /* elements before each */
+    bool has_top, has_bottom;
+};
+
+INLINE struct blur_rows blur_rows_around(const struct image_shape *s, size_t row)
+{
+    size_t row_elements = (size_t)s->width * s->channels, middle = row * row_elements;
+    return (struct blur_rows){
+        .top = middle - row_elements,
+        .middle = middle,
+        .bottom = middle + row_elements,
+        .has_top = row % s->height > 0,
+        .has_bottom = row % s->height + 1 < s->height,
+    };
+}
+
 #define KERNEL_TYPES(name, parameters, ...)                                                        \
     static void name##_f32 parameters                                                              \
     {                                                                                              \
@@ -50,6 +68,7 @@ INLINE uint32_t pool_tap(struct pool_windows windows, uint32_t out, const struct
         .bn_propagate = bn_propagate_##type,                                                       \
         .pool_forward = pool_forward_##type,                                                       \
         .pool_backward = pool_backward_##type,                                                     \
+        .blur = blur_##type,                                                                       \
         .average = average_##type,                                                                 \
         .spread = spread_##type,                                                                   \
         .are_finite = are_finite,                                                                  \
@@ -86,6 +105,8 @@ INLINE uint32_t pool_tap(struct pool_windows windows, uint32_t out, const struct
                  (const struct pool_shape *shape, size_t in_row, const void *p, const void *q,     \
                   const uint8_t *index, void *d),                                                  \
                  shape, in_row, p, q, index, d)                                                    \
+    KERNEL_TYPES(blur, (const struct image_shape *shape, size_t row, const void *x, void *y),      \
+                 shape, row, x, y)                                                                 \
     KERNEL_TYPES(average,                                                                          \
                  (struct rows rows, const void *x, float factor, void *out, size_t out_row), rows, \
                  x, factor, out, out_row)                                                          \

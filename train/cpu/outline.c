@@ -18,6 +18,7 @@ static const char *const kind_names[] = {
     [NODE_ADD] = "an addition",
     [NODE_MAX_POOL] = "a max pool",
     [NODE_GLOBAL_AVG_POOL] = "a global average pool",
+    [NODE_BLUR] = "a blur",
     [NODE_FC] = "a fully connected layer",
     [NODE_LOSS] = "a loss",
 };
@@ -51,8 +52,15 @@ static struct status walk_pass(struct walk *walk, enum node_kind kind, int input
     return OK;
 }
 
-/* Passes a convolution of node `*at` and its normalisation, which becomes *at. */
-static struct status walk_conv_bn(struct walk *walk, int *at)
+/* Whether a convolution comes next, blurred or not. */
+static bool walk_sees_conv(const struct walk *walk)
+{
+    return walk_sees(walk, NODE_CONV) || walk_sees(walk, NODE_BLUR);
+}
+
+/* Passes a convolution of node `*at` (a blur, if `blurs`) and its normalisation, which becomes *at.
+ */
+static struct status walk_conv_bn(struct walk *walk, bool blurs, int *at)
 {
     const int input = *at;
     int conv_node = -1;
@@ -77,16 +85,26 @@ static struct status walk_conv_bn(struct walk *walk, int *at)
                 .stride = conv->stride,
                 .padding = conv->padding,
             },
+        .blurs = blurs,
         .weight_param = (size_t)conv->first_param,
         .bn_param = (size_t)walk->network->nodes[*at].first_param,
     };
     return OK;
 }
 
+/* The same inside a block, with the blur before it if there is one. */
+static struct status walk_block_conv(struct walk *walk, int *at)
+{
+    const bool blurs = walk_sees(walk, NODE_BLUR);
+    if (blurs)
+        TRY(walk_pass(walk, NODE_BLUR, *at, at));
+    return walk_conv_bn(walk, blurs, at);
+}
+
 static struct status walk_stem(struct walk *walk, int *at)
 {
     TRY(walk_pass(walk, NODE_INPUT, -1, at));
-    TRY(walk_conv_bn(walk, at));
+    TRY(walk_conv_bn(walk, false, at));
     TRY(walk_pass(walk, NODE_RELU, *at, at));
     int pooled = *at;
     TRY(walk_pass(walk, NODE_MAX_POOL, pooled, at));
@@ -127,16 +145,16 @@ static struct status walk_block(struct walk *walk, int *at)
     struct block *block = &outline->blocks[outline->block_count++];
     int branch = *at, shortcut = *at;
     block->first = outline->conv_count;
-    TRY(walk_conv_bn(walk, &branch));
+    TRY(walk_block_conv(walk, &branch));
     while (walk_sees(walk, NODE_RELU)) {
         TRY(walk_pass(walk, NODE_RELU, branch, &branch));
-        TRY(walk_conv_bn(walk, &branch));
+        TRY(walk_block_conv(walk, &branch));
     }
     block->length = outline->conv_count - block->first;
-    block->has_shortcut = walk_sees(walk, NODE_CONV);
+    block->has_shortcut = walk_sees_conv(walk);
     if (block->has_shortcut) {
         block->shortcut = outline->conv_count;
-        TRY(walk_conv_bn(walk, &shortcut));
+        TRY(walk_block_conv(walk, &shortcut));
     }
     return walk_add_relu(walk, branch, shortcut, at);
 }
@@ -161,7 +179,7 @@ static struct status walk_network(struct walk *walk)
 {
     int at = -1;
     TRY(walk_stem(walk, &at));
-    while (walk_sees(walk, NODE_CONV))
+    while (walk_sees_conv(walk))
         TRY(walk_block(walk, &at));
     return walk_head(walk, at);
 }

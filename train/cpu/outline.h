@@ -9,6 +9,7 @@
 
 struct conv_bn {
     struct conv_shape shape;
+    bool blurs;          /* its input is blurred first */
     size_t weight_param; /* the convolution's */
     size_t bn_param;     /* the first of the normalisation's */
 };

@@ -110,6 +110,20 @@ struct status plan_run(struct plan *plan, struct operation *operation, void *inp
     return operation_run(operation, &tensors);
 }
 
+void plan_blur(const struct plan *plan, size_t conv, uint32_t images, const void *x, void *y)
+{
+    const struct backend *backend = plan->backend;
+    const struct conv_shape *conv_shape = &plan->outline->convs[conv].shape;
+    const struct image_shape shape = {conv_shape->height, conv_shape->width,
+                                      conv_shape->channels_in};
+    FOR_PARTS(part, backend->threads)
+    {
+        struct span rows = span_part((size_t)images * shape.height, 1, part, backend->threads);
+        for (size_t row = rows.begin; row < rows.end; row++)
+            backend->kernels->blur(&shape, row, x, y);
+    }
+}
+
 void plan_average(const struct plan *plan, const void *x, void *pooled)
 {
     const struct backend *backend = plan->backend;

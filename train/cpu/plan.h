@@ -70,6 +70,8 @@ struct status plan_add_reorder(struct plan *plan, const struct layout *from,
                                const struct layout *to, struct operation **ret_operation);
 struct status plan_run(struct plan *plan, struct operation *operation, void *input, void *weights,
                        void *bias, void *output);
+/* Blurs the input x of convolution `conv`, or a gradient of it, for `images` images. */
+void plan_blur(const struct plan *plan, size_t conv, uint32_t images, const void *x, void *y);
 /* The average over the last activation x (batch, pixels, channels) into pooled (batch, channels).
  */
 void plan_average(const struct plan *plan, const void *x, void *pooled);

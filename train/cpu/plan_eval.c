@@ -10,6 +10,7 @@
 
 struct eval_layer {
     struct operation *forward;
+    uint32_t images;              /* at a time */
     struct operation *to_weights; /* from torchvision's order in f32 */
     void *weights;
     float *bias;
@@ -31,6 +32,7 @@ struct eval_pass {
     void *joined;        /* the early segment's output, for the whole batch */
     void *scratch[2];    /* blocks' outputs, alternating */
     void *inner[2];      /* between a branch's convolutions; inner[0] serves the stem too */
+    void *blurred;       /* a convolution's input; NULL where none is blurred */
     void *pooled;        /* (batch, head_channels) */
 };
 
@@ -56,6 +58,7 @@ static struct status conv_plan(struct plan *plan, size_t i, uint32_t images,
         .post = post,
     };
     config.shape.batch = images;
+    layer->images = images;
     TRY(plan_add_conv(plan, PASS_FORWARD, &config, &layer->forward));
     TRY(layer_plan_weights(plan, described->weight_param, layer));
     return plan_alloc(plan, described->shape.channels_out * sizeof(float), &layer->bias);
@@ -147,6 +150,17 @@ static struct segment_sizes segment_measure(const struct plan *plan, const struc
     return (struct segment_sizes){sizes.outer * segment->images, sizes.inner * segment->images};
 }
 
+/* The largest input that is blurred, of all images that pass it at a time. */
+static size_t blurred_count(const struct plan *plan)
+{
+    const struct eval_pass *eval = plan->eval;
+    size_t count = 0;
+    for (size_t i = 0; i < plan->outline->conv_count; i++)
+        if (plan->outline->convs[i].blurs)
+            count = larger(count, image_input_count(plan, i) * eval->convs[i].images);
+    return count;
+}
+
 static struct status activations_plan(struct plan *plan)
 {
     const struct outline *outline = plan->outline;
@@ -165,6 +179,8 @@ static struct status activations_plan(struct plan *plan)
     TRY(plan_alloc_elements(plan, outer, &eval->scratch[1]));
     TRY(plan_alloc_elements(plan, inner, &eval->inner[0]));
     TRY(plan_alloc_elements(plan, inner, &eval->inner[1]));
+    if (blurred_count(plan) > 0)
+        TRY(plan_alloc_elements(plan, blurred_count(plan), &eval->blurred));
     return plan_alloc_elements(plan, (size_t)outline->batch * outline->head_channels,
                                &eval->pooled);
 }
@@ -246,6 +262,10 @@ static struct status weights_refresh(struct plan *plan)
 static struct status conv_forward(struct plan *plan, size_t i, const void *x, void *y)
 {
     const struct eval_layer *layer = &plan->eval->convs[i];
+    if (plan->outline->convs[i].blurs) {
+        plan_blur(plan, i, layer->images, x, plan->eval->blurred);
+        x = plan->eval->blurred;
+    }
     return plan_run(plan, layer->forward, (void *)x, layer->weights, layer->bias, y);
 }
 

@@ -26,6 +26,7 @@ struct train_weights {
 struct train_conv {
     struct train_weights weights;
     const void *x; /* input: another layer's z, or the images */
+    void *blurred; /* the input blurred; NULL where it is not */
     void *y;       /* the convolution's output */
     void *z;       /* behind the ReLU or pool; NULL for a shortcut */
     uint8_t *mask; /* behind an addition: where the ReLU let through. The stem: the pool's index */
@@ -64,6 +65,12 @@ static void buffer_give(struct train_pass *train, const void *buffer)
             train->used[i] = false;
 }
 
+/* Its place among the outline's. */
+static size_t conv_number(const struct plan *plan, const struct train_conv *conv)
+{
+    return (size_t)(conv - plan->train->convs);
+}
+
 static struct status conv_plan_operations(struct plan *plan, const struct conv_bn *described,
                                           bool needs_data_gradient, struct train_weights *weights)
 {
@@ -85,6 +92,8 @@ static struct status conv_plan_tensors(struct plan *plan, const struct conv_bn *
              "cannot train on: use a larger batch or larger images",
              plan->config.height, plan->config.width);
     TRY(bn_init(&conv->bn, described->bn_param, shape->channels_out, conv_rows(shape)));
+    if (described->blurs)
+        TRY(plan_alloc_elements(plan, conv_input_count(shape), &conv->blurred));
     return plan_alloc_elements(plan, conv_output_count(shape), &conv->y);
 }
 
@@ -292,9 +301,17 @@ static struct status layer_backward_weights(struct plan *plan, const struct trai
                                 : OK;
 }
 
+/* What a convolution is applied to. */
+static const void *conv_source(const struct train_conv *conv)
+{
+    return conv->blurred ? conv->blurred : conv->x;
+}
+
 static struct status conv_forward(struct plan *plan, struct train_conv *conv)
 {
-    TRY(layer_forward(plan, &conv->weights, conv->x, NULL, conv->y));
+    if (conv->blurred)
+        plan_blur(plan, conv_number(plan, conv), plan->outline->batch, conv->x, conv->blurred);
+    TRY(layer_forward(plan, &conv->weights, conv_source(conv), NULL, conv->y));
     bn_measure(&conv->bn, &plan->train->sums, plan->store, conv->y);
     return OK;
 }
@@ -393,10 +410,16 @@ static struct status conv_backward(struct plan *plan, const struct train_conv *c
 {
     struct train_pass *train = plan->train;
     void *x_gradient = buffer_take(train);
-    TRY(layer_backward_weights(plan, &conv->weights, conv->x, *gradient));
+    TRY(layer_backward_weights(plan, &conv->weights, conv_source(conv), *gradient));
     TRY(layer_backward_data(plan, &conv->weights, *gradient, x_gradient));
     buffer_give(train, *gradient);
     *gradient = x_gradient;
+    if (!conv->blurred)
+        return OK;
+    void *unblurred_gradient = buffer_take(train);
+    plan_blur(plan, conv_number(plan, conv), plan->outline->batch, x_gradient, unblurred_gradient);
+    buffer_give(train, x_gradient);
+    *gradient = unblurred_gradient;
     return OK;
 }
 

@@ -72,6 +72,11 @@ struct status reference_max_pool_forward(struct pool *pool, const struct window_
                                          const real *x, real *y, uint32_t *ret_winner);
 struct status reference_max_pool_backward(struct pool *pool, const struct window_shape *shape,
                                           const real *dy, const uint32_t *winner, real *dx);
+/* Each channel with (1 2 1)ᵀ(1 2 1)/16; what lies outside is 0. */
+struct status reference_blur_forward(struct pool *pool, const struct window_shape *shape,
+                                     const real *x, real *y);
+struct status reference_blur_backward(struct pool *pool, const struct window_shape *shape,
+                                      const real *dy, real *dx);
 /* (batch, area, channels) to (batch, channels). */
 struct status reference_average_forward(struct pool *pool, size_t batch, size_t area,
                                         size_t channels, const real *x, real *y);

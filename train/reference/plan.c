@@ -224,6 +224,8 @@ static struct status node_forward(struct plan *plan, size_t i)
         return reference_average_forward(pool, window->batch,
                                          (size_t)window->height * window->width, window->in, x,
                                          place->value);
+    case NODE_BLUR:
+        return reference_blur_forward(pool, window, x, place->value);
     case NODE_FC:
         return reference_fc_forward(pool, window->batch, window->in, window->out, x,
                                     param_tensor(plan, node, 0, ROLE_VALUE),
@@ -277,6 +279,8 @@ static struct status node_backward(struct plan *plan, size_t i)
         return reference_average_backward(pool, window->batch,
                                           (size_t)window->height * window->width, window->in, dy,
                                           dx);
+    case NODE_BLUR:
+        return reference_blur_backward(pool, window, dy, dx);
     case NODE_FC:
         return reference_fc_backward(pool, window->batch, window->in, window->out, x,
                                      param_tensor(plan, node, 0, ROLE_VALUE), dy, dx,
