@@ -1,5 +1,6 @@
-/* `dct` records from hostile bytes, read with every variant, which have to agree on every block;
- * and what is read has to be the same when it was written again. */
+/* `dct` records from hostile bytes, read with every variant, whole and in parts, which have to
+ * agree on every block; and what is read has to be the same when it was written again, with the
+ * same bytes by every variant. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,6 +41,46 @@ static bool read_with(enum cpu_level level, struct dct_record *record, struct co
     return is_read;
 }
 
+/* Parts of rows in natural order, as decoding a crop reads them; where they are, the record's
+ * length decides. */
+static void read_parts(enum cpu_level level, struct dct_record *record, size_t length)
+{
+    static _Alignas(64) int16_t part[8][64], expected[8][64];
+    struct block_reader from_memory = coefficients_reader(&first);
+    record->kernels = dct_kernels_for(level);
+    struct block_reader reader = dct_record_reader(record);
+    for (unsigned c = 0; c < record->frame.component_count; c++) {
+        const struct frame_component *component = &record->frame.components[c];
+        uint32_t begin = (uint32_t)length % component->blocks_wide;
+        uint32_t count = component->blocks_wide - begin, row = component->blocks_high / 2;
+        count = count < 8 ? count : 8;
+        if (reader.read(reader.context, c, row, begin, count, part).code != STATUS_DONE ||
+            from_memory.read(from_memory.context, c, row, begin, count, expected).code !=
+                STATUS_DONE ||
+            memcmp(part, expected, count * sizeof part[0]) != 0)
+            abort();
+    }
+}
+
+/* Rows with widths that the record need not have. */
+static void write_rows(size_t length)
+{
+    static struct buffer scratch, plain, variant;
+    const struct dct_code code = {{0, (uint8_t)(1 + length % 4), (uint8_t)(6 + length % 5), 16},
+                                  (uint8_t)(1 + length % DCT_MAX_FIELD_BITS)};
+    const int16_t(*blocks)[64] = (const int16_t(*)[64])first.blocks[0];
+    for (enum cpu_level level = CPU_PLAIN; level <= cpu_level(); level++) {
+        struct buffer *out = level == CPU_PLAIN ? &plain : &variant;
+        out->length = 0;
+        if (dct_row_write(dct_kernels_for(level), blocks, first.frame.components[0].blocks_wide,
+                          &code, &scratch, out)
+                .code != STATUS_DONE)
+            abort();
+        if (plain.length != out->length || memcmp(plain.data, out->data, plain.length) != 0)
+            abort();
+    }
+}
+
 static void write_again(void)
 {
     CLEANUP(buffer_done) struct buffer bytes = {0};
@@ -76,6 +117,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
             if (is_read)
                 compare();
         }
+        for (enum cpu_level level = CPU_PLAIN; is_read && level <= cpu_level(); level++)
+            read_parts(level, &record, length);
+        if (is_read)
+            write_rows(length);
         if (is_read)
             write_again();
         status_ignore(dct_record_kept(&record, &kept));
