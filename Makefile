@@ -39,6 +39,10 @@ PLAN_OBJ  := $(patsubst %,$(BUILD)/obj/train/cuda/%.o,descriptor device_table en
 # Kernels for the GPU; the same sources for the CPU, and the CUDA libraries' names, for tests.
 CUDA_GPU_OBJ  := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.gpu.o)
 CUDA_TEST_OBJ := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.cu.o) $(addprefix $(BUILD)/obj/,$(addsuffix .o,$(basename $(CUDA_STANDINS))))
+# What the kernels and the runtime's stand-in are tested with, without cuDNN and NCCL.
+CUDART_TEST_OBJ := $(filter %.cu.o $(BUILD)/obj/tests/cuda/cudart_%,$(CUDA_TEST_OBJ))
+CUDART_TESTS    := $(addprefix $(BUILD)/tests/test_cuda_,kernels standin update)
+GPU_TESTS        = $(if $(HAVE_CUDA),$(addprefix $(BUILD)/gpu/test_cuda_,kernels update))
 CMD_OBJ   := $(call objects,$(CMD_SRC))
 DEMO_OBJ  := $(call objects,$(DEMO_SRC))
 # The reference backend once more in double precision: the oracle of the tests.
@@ -97,7 +101,7 @@ HAVE_CUDA  := $(shell printf '%s\n' '\#include <cuda_runtime_api.h>' '\#include 
     | $(CC) $(CUDA_FLAGS) -E - >/dev/null 2>&1 && echo yes)
 # Turing to Blackwell, and PTX for what comes after.
 CUDA_ARCHITECTURES := 75 80 86 89 90 100 120
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo --threads 2 -Xcompiler -fPIC,-fvisibility=hidden \
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo --fmad=false --threads 2 -Xcompiler -fPIC,-fvisibility=hidden,-fno-threadsafe-statics \
     -Werror all-warnings -Xptxas -Werror,-warn-spills \
     $(foreach a,$(CUDA_ARCHITECTURES),-gencode arch=compute_$(a),code=sm_$(a)) \
     -gencode arch=compute_$(lastword $(CUDA_ARCHITECTURES)),code=compute_$(lastword $(CUDA_ARCHITECTURES))
@@ -136,7 +140,7 @@ $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 # --- Rules ------------------------------------------------------------------------------------------
 
-.PHONY: all test check check-plans demo lint format fuzz fuzzers install clean help FORCE
+.PHONY: all test check check-plans check-gpu demo lint format fuzz fuzzers install clean help FORCE
 
 all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(DEMO) $(MODULES)
 ifeq ($(HAVE_ONEDNN),)
@@ -216,7 +220,15 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $
 $(BUILD)/tests/test_cpu_kernels: $(filter $(BUILD)/obj/train/cpu/kernels%,$(CPU_OBJ))
 
 # The CUDA backend's own host code on the CPU: only the names of CUDA's libraries are others'.
-$(filter-out $(BUILD)/tests/test_cuda_plans,$(filter $(BUILD)/tests/test_cuda_%,$(TESTS))): $(CUDA_OBJ) $(CUDA_TEST_OBJ)
+$(filter-out $(BUILD)/tests/test_cuda_plans $(CUDART_TESTS),$(filter $(BUILD)/tests/test_cuda_%,$(TESTS))): $(CUDA_OBJ) $(CUDA_TEST_OBJ)
+
+$(CUDART_TESTS): $(CUDART_TEST_OBJ)
+
+# The kernels themselves, for all architectures; their tests are skipped where no GPU is.
+$(BUILD)/gpu/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(TRAIN_OBJ) $(CUDA_GPU_OBJ) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -L$(CUDA)/lib64 -lcudart_static -lrt -lcmocka $(LIBS)
 
 # The real cuDNN makes the backend's plans for described devices; it looks for a driver, which has no devices.
 $(BUILD)/tests/test_cuda_plans: $(PLAN_OBJ) | $(BUILD)/tests/driver/libcuda.so
@@ -263,13 +275,16 @@ check: all $(TESTS)
 check-plans: $(BUILD)/tests/test_cuda_plans
 	@HEADRACE_PLANS=all $<
 
+check-gpu: $(GPU_TESTS)
+	@$(if $^,BUILD=$(BUILD) scripts/run_tests.sh $^,echo "the CUDA kernels are not built: no CUDA toolkit was found (CUDA=$(CUDA))")
+
 demo:
 	@scripts/setup.sh
 	@$(MAKE) $(JOBS) --no-print-directory all
 	@scripts/demo.sh
 
 format:
-	@clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd demo tests tests/*))
+	@clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd demo tests tests/*) train/cuda/*.cu*)
 
 lint:
 	@CUDA_FLAGS='$(if $(HAVE_CUDA),$(CUDA_FLAGS))' scripts/check_includes.sh
@@ -312,6 +327,7 @@ help:
 	@echo "make demo            sets up, makes a small data set, prepares, packs, trains and reports"
 	@echo "make test [T=NAME]   sets up, then runs all tests, or tests/test_NAME.c and tests/cli/NAME.sh"
 	@echo "make check-plans     cuDNN's plans for every layer, type and described device (half an hour)"
+	@echo "make check-gpu       builds the CUDA kernels for all architectures; tests them where a GPU is"
 	@echo "make lint            checks the direction of includes and the style"
 	@echo "make format          lets clang-format rewrite the sources"
 	@echo "make fuzz            builds the fuzz targets; FUZZ_SECONDS=N also runs each for N seconds"

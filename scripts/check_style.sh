@@ -9,8 +9,9 @@ max_function_lines=70
 
 list() { git ls-files --cached --others --exclude-standard "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
 mapfile -t c_files < <(list '*.c' '*.h')
+mapfile -t cuda_files < <(list '*.cu' '*.cuh')
 mapfile -t shell_files < <(list '*.sh' .ci/run)
-mapfile -t text_files < <(list '*.c' '*.h' '*.cu' '*.py' '*.sh' '*.md' .ci/run Makefile Containerfile)
+mapfile -t text_files < <(list '*.c' '*.h' '*.cu' '*.cuh' '*.py' '*.sh' '*.md' .ci/run Makefile Containerfile)
 
 failed=0
 complain() { echo "$*"; failed=1; }
@@ -33,7 +34,7 @@ check_formatting()
         echo "style: formatting is not checked: clang-format 14 is needed, this is \"${version:-none}\""
         return
     fi
-    for file in "${c_files[@]}"; do
+    for file in "${c_files[@]}" "${cuda_files[@]}"; do
         "$tool" "$file" | cmp -s - "$file" || complain "$file: not formatted (make format)"
     done
 }
@@ -56,7 +57,7 @@ check_banned()
 check_lengths()
 {
     local long
-    long=$(printf '%s\n' "${text_files[@]}" | grep -E '\.(c|h|cu|py|sh)$' | xargs -r wc -l |
+    long=$(printf '%s\n' "${text_files[@]}" | grep -E '\.(c|h|cuh?|py|sh)$' | xargs -r wc -l |
         awk -v max=$max_file_lines '$2 != "total" && $1 > max { print $2 ": " $1 " lines, at most " max }')
     [ -z "$long" ] || complain "$long"
     long=$(printf '%s\n' "${c_files[@]}" |

@@ -1,0 +1,325 @@
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "tests/cuda/cudart_standin_internal.h"
+#include "train/cuda/launch_cpu.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
+/* Kernels on the CPU. One block runs at a time; its threads are fibers. A fiber runs one thread
+ * after the other until one has to wait; only then another fiber is started, so that kernels
+ * without barriers cost one fiber. */
+
+enum { THREADS_MAX = 1024, WARP = 32, STACK_BYTES = 64 << 10, SHARED_BYTES = 48 << 10 };
+enum { SHARED_GAP_BYTES = 32 };
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+enum fiber_state { FIBER_IDLE = 0, FIBER_READY, FIBER_AT_BARRIER, FIBER_AT_WARP };
+
+struct fiber {
+    enum fiber_state state;
+    bool begun;
+    char *stack;
+    ucontext_t start;
+    jmp_buf here;
+    unsigned thread;          /* index within the block */
+    uint64_t value, received; /* shuffled; or a barrier's predicate and their disjunction */
+    unsigned source;          /* the lane whose value is received */
+};
+
+static struct fiber fibers[THREADS_MAX]; /* by the order in which they were started in this block */
+static unsigned fiber_count;             /* started in this block */
+static struct fiber *running;
+static jmp_buf scheduler;
+
+static const struct kernel_call *call;
+static unsigned thread_count, next_thread, finished;
+static unsigned finished_of_warp[THREADS_MAX / WARP];
+static const char *kernel_name;
+
+static struct {
+    _Alignas(64) char bytes[SHARED_BYTES];
+    size_t used;
+    uint64_t block; /* counts blocks since the start of the process */
+} shared;
+
+/* --- Switching
+ * ------------------------------------------------------------------------------------- */
+
+/* AddressSanitizer is told of each switch: `here` keeps the fake stack of who leaves. */
+#ifdef __SANITIZE_ADDRESS__
+static const void *scheduler_stack;
+static size_t scheduler_stack_bytes;
+
+static void switch_to_fiber(void **ret_kept, const struct fiber *fiber)
+{
+    __sanitizer_start_switch_fiber(ret_kept, fiber->stack, STACK_BYTES);
+}
+static void switch_to_scheduler(void **ret_kept)
+{
+    __sanitizer_start_switch_fiber(ret_kept, scheduler_stack, scheduler_stack_bytes);
+}
+static void arrive_in_fiber(void *kept)
+{
+    __sanitizer_finish_switch_fiber(kept, &scheduler_stack, &scheduler_stack_bytes);
+}
+static void arrive_in_scheduler(void *kept)
+{
+    __sanitizer_finish_switch_fiber(kept, NULL, NULL);
+}
+#else
+static void switch_to_fiber(void **ret_kept, const struct fiber *fiber)
+{
+    (void)ret_kept, (void)fiber;
+}
+static void switch_to_scheduler(void **ret_kept)
+{
+    (void)ret_kept;
+}
+static void arrive_in_fiber(void *kept)
+{
+    (void)kept;
+}
+static void arrive_in_scheduler(void *kept)
+{
+    (void)kept;
+}
+#endif
+
+static void fiber_leave(struct fiber *fiber, enum fiber_state state)
+{
+    void *kept = NULL;
+    fiber->state = state;
+    if (_setjmp(fiber->here) == 0) {
+        switch_to_scheduler(&kept);
+        _longjmp(scheduler, 1);
+    }
+    arrive_in_fiber(kept);
+}
+
+static void thread_begin(struct fiber *fiber)
+{
+    unsigned t = next_thread++;
+    fiber->thread = t;
+    threadIdx.x = t % blockDim.x;
+    threadIdx.y = t / blockDim.x % blockDim.y;
+    threadIdx.z = t / blockDim.x / blockDim.y;
+}
+
+static void fiber_main(void)
+{
+    arrive_in_fiber(NULL);
+    for (;;) {
+        while (next_thread < thread_count) {
+            struct fiber *fiber = running;
+            thread_begin(fiber);
+            call->run(call->arguments);
+            finished++;
+            finished_of_warp[fiber->thread / WARP]++;
+        }
+        fiber_leave(running, FIBER_IDLE);
+    }
+}
+
+/* setcontext makes a system call, so it only begins a fiber. */
+static void fiber_enter(struct fiber *fiber)
+{
+    void *kept = NULL;
+    running = fiber;
+    if (_setjmp(scheduler) == 0) {
+        switch_to_fiber(&kept, fiber);
+        if (fiber->begun)
+            _longjmp(fiber->here, 1);
+        fiber->begun = true;
+        setcontext(&fiber->start);
+    }
+    arrive_in_scheduler(kept);
+}
+
+static struct fiber *fiber_start(void)
+{
+    struct fiber *fiber = &fibers[fiber_count++];
+    if (!fiber->stack) {
+        fiber->stack = standin_alloc(STACK_BYTES, 1);
+        getcontext(&fiber->start);
+        fiber->start.uc_stack.ss_sp = fiber->stack;
+        fiber->start.uc_stack.ss_size = STACK_BYTES;
+        makecontext(&fiber->start, fiber_main, 0);
+    }
+    fiber->state = FIBER_READY;
+    return fiber;
+}
+
+/* --- Waiting
+ * --------------------------------------------------------------------------------------- */
+
+static void wait_at(enum fiber_state state)
+{
+    struct fiber *fiber = running;
+    uint3 thread = threadIdx;
+    fiber_leave(fiber, state);
+    threadIdx = thread;
+}
+
+int kernel_barrier(int predicate)
+{
+    struct fiber *fiber = running;
+    fiber->value = predicate != 0;
+    wait_at(FIBER_AT_BARRIER);
+    return (int)fiber->received;
+}
+
+uint64_t kernel_exchange(uint64_t value, unsigned lane)
+{
+    struct fiber *fiber = running;
+    fiber->value = value;
+    fiber->source = lane;
+    wait_at(FIBER_AT_WARP);
+    return fiber->received;
+}
+
+unsigned kernel_lane(void)
+{
+    return running->thread % WARP;
+}
+
+static void die(const char *what)
+{
+    standin_complain("%s, block (%u, %u, %u): %s", kernel_name, blockIdx.x, blockIdx.y, blockIdx.z,
+                     what);
+    abort();
+}
+
+/* Warps of which all 32 threads wait get each other's values. */
+static bool release_warps(void)
+{
+    struct fiber *lanes[THREADS_MAX / WARP][WARP] = {0};
+    unsigned waiting[THREADS_MAX / WARP] = {0};
+    bool released = false;
+    for (unsigned i = 0; i < fiber_count; i++)
+        if (fibers[i].state == FIBER_AT_WARP) {
+            unsigned warp = fibers[i].thread / WARP;
+            lanes[warp][fibers[i].thread % WARP] = &fibers[i];
+            waiting[warp]++;
+        }
+    for (unsigned warp = 0; warp < THREADS_MAX / WARP; warp++) {
+        if (waiting[warp] > 0 && finished_of_warp[warp] > 0)
+            die("a thread ended while others of its warp shuffle");
+        if (waiting[warp] < WARP)
+            continue;
+        for (unsigned lane = 0; lane < WARP; lane++) {
+            lanes[warp][lane]->received = lanes[warp][lanes[warp][lane]->source % WARP]->value;
+            lanes[warp][lane]->state = FIBER_READY;
+        }
+        released = true;
+    }
+    return released;
+}
+
+static bool release_barrier(void)
+{
+    unsigned waiting = 0;
+    uint64_t any = 0;
+    for (unsigned i = 0; i < fiber_count; i++)
+        if (fibers[i].state == FIBER_AT_BARRIER) {
+            waiting++;
+            any |= fibers[i].value;
+        }
+    if (waiting > 0 && finished > 0)
+        die("a thread ended before a barrier that others wait at");
+    if (waiting < thread_count)
+        return false;
+    for (unsigned i = 0; i < fiber_count; i++) {
+        fibers[i].received = any;
+        fibers[i].state = FIBER_READY;
+    }
+    return true;
+}
+
+/* --- A block, a grid
+ * ------------------------------------------------------------------------------- */
+
+void *kernel_shared(struct kernel_shared_slot *slot, size_t size_bytes)
+{
+    if (slot->block != shared.block) {
+        size_t end = shared.used + (size_bytes + 15) / 16 * 16 + SHARED_GAP_BYTES;
+        if (end > sizeof shared.bytes)
+            die("more shared memory than there is");
+        slot->block = shared.block;
+        slot->offset = shared.used;
+        shared.used = end;
+        ASAN_UNPOISON_MEMORY_REGION(shared.bytes + slot->offset, size_bytes);
+        memset(shared.bytes + slot->offset, 0xff, size_bytes);
+    }
+    return shared.bytes + slot->offset;
+}
+
+static void run_block(void)
+{
+    next_thread = finished = fiber_count = 0;
+    memset(finished_of_warp, 0, sizeof finished_of_warp);
+    ASAN_POISON_MEMORY_REGION(shared.bytes, sizeof shared.bytes);
+    shared.used = 0;
+    shared.block++;
+    while (finished < thread_count) {
+        for (unsigned i = 0; i < fiber_count; i++)
+            if (fibers[i].state == FIBER_READY)
+                fiber_enter(&fibers[i]);
+        while (next_thread < thread_count)
+            fiber_enter(fiber_start());
+        if (finished < thread_count && !release_warps() && !release_barrier())
+            die("its threads wait for ever");
+    }
+}
+
+static bool run_grid(void *context)
+{
+    call = context;
+    kernel_name = call->name;
+    gridDim = call->grid;
+    blockDim = call->block;
+    thread_count = blockDim.x * blockDim.y * blockDim.z;
+    for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++)
+        for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)
+            for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
+                run_block();
+    return true;
+}
+
+static bool shape_is_valid(dim3 grid, dim3 block)
+{
+    uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    return threads > 0 && threads <= THREADS_MAX && block.z <= 64 && grid.x > 0 && grid.y > 0 &&
+           grid.z > 0 && grid.x <= 0x7fffffff && grid.y <= 65535 && grid.z <= 65535;
+}
+
+cudaError_t kernel_launch(struct kernel_call *launched, cudaStream_t stream)
+{
+    standin_enter();
+    struct CUstream_st *queue = stream_find(stream);
+    cudaError_t error = cudaSuccess;
+    if (!shape_is_valid(launched->grid, launched->block))
+        error = cudaErrorInvalidConfiguration;
+    else if (!queue || queue->device != standin_device())
+        error = cudaErrorInvalidResourceHandle;
+    if (error != cudaSuccess) {
+        free(launched);
+        return standin_leave(error);
+    }
+    const struct standin_work task = {.label = launched->name,
+                                      .try_run = run_grid,
+                                      .context = launched,
+                                      .release = free};
+    return standin_leave(stream_push(queue, work_make(&task, queue->device)));
+}

@@ -1,0 +1,500 @@
+#include "tests/test.h"
+
+#include "base/random.h"
+#include "image/tensor.h"
+#include "tests/cuda/gpu_memory.h"
+#include "train/reference/ops.h"
+
+/* The CUDA backend's own kernels against plain computations in double and the reference backend's
+ * operations. Linked with the runtime's stand-in, or with CUDA to run on a GPU (make gpu-tests). */
+
+static const enum kernel_type types[] = {KERNEL_F32, KERNEL_F16, KERNEL_BF16};
+static const size_t counts[] = {0, 1, 3, 4, 5, 1023, 4097};
+enum { COUNT_MAX = 4097 };
+
+static struct random_stream stream_of(uint64_t seed)
+{
+    return random_stream_make(seed, RANDOM_TEST, 0, 0);
+}
+
+static float normal(struct random_stream *stream)
+{
+    return (float)random_normal(stream);
+}
+
+/* --- Input
+ * ----------------------------------------------------------------------------------------- */
+
+static const enum tensor_type tensor_types[] = {TENSOR_F32, TENSOR_F16, TENSOR_BF16};
+
+/* One image of the batch, from `out` (height, width, 4), against image/tensor.h bit for bit. */
+static void check_image(const struct picture *picture, bool flip, enum kernel_type type,
+                        const char *out)
+{
+    struct tensor_format format = tensor_format_imagenet;
+    format.type = tensor_types[type];
+    static char wanted[64 * 64 * 3 * sizeof(float)];
+    const size_t element = tensor_type_bytes(format.type);
+    const char zero[sizeof(float)] = {0};
+    tensor_write(&format, picture, flip, wanted);
+    for (size_t i = 0; i < (size_t)picture->width * picture->height; i++) {
+        assert_memory_equal(out + 4 * i * element, wanted + 3 * i * element, 3 * element);
+        assert_memory_equal(out + (4 * i + 3) * element, zero, element);
+    }
+}
+
+static void check_input(uint32_t batch, uint32_t height, uint32_t width, enum kernel_type type,
+                        bool flips)
+{
+    struct random_stream random = stream_of(height);
+    const size_t image = (size_t)height * width * 3;
+    const size_t bytes = batch * image / 3 * 4 * type_bytes(type);
+    uint8_t *pixels = test_malloc(batch * image + PICTURE_PADDING), *mirrored = test_malloc(batch);
+    char *out = test_malloc(bytes);
+    for (size_t i = 0; i < batch * image; i++)
+        pixels[i] = (uint8_t)random_u32(&random);
+    for (size_t i = 0; i < batch; i++)
+        mirrored[i] = (uint8_t)(i % 2);
+    struct input_shape shape = {batch, height, width, {0}, {0}};
+    memcpy(shape.mean, tensor_format_imagenet.mean, sizeof shape.mean);
+    memcpy(shape.std, tensor_format_imagenet.std, sizeof shape.std);
+    void *images = gpu_alloc(bytes);
+    assert_cuda(kernel_input(&shape, gpu_copy(pixels, batch * image),
+                             flips ? gpu_copy(mirrored, batch) : NULL, type, images, gpu_stream()));
+    gpu_read(images, out, bytes);
+    for (size_t i = 0; i < batch; i++) {
+        struct picture picture = {.width = width,
+                                  .height = height,
+                                  .stride_bytes = (size_t)width * 3,
+                                  .pixels = pixels + i * image};
+        check_image(&picture, flips && mirrored[i], type, out + i * bytes / batch);
+    }
+    test_free(pixels);
+    test_free(mirrored);
+    test_free(out);
+    gpu_free_all();
+}
+
+static void test_input(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < ARRAY_LENGTH(types); t++) {
+        check_input(1, 1, 1, types[t], false);
+        check_input(3, 5, 7, types[t], true);
+        check_input(2, 33, 64, types[t], true);
+    }
+}
+
+/* --- Loss
+ * ------------------------------------------------------------------------------------------ */
+
+struct loss_case {
+    uint32_t batch, classes, columns;
+    float smoothing;
+    enum kernel_type logits_type, gradient_type;
+    float scale, divisor;
+    bool evaluation; /* no gradient, no state */
+};
+
+struct loss_data {
+    float *logits, *gradient; /* gradient: the reference's, of the sum */
+    int32_t *labels;
+    struct loss_sums sums;
+};
+
+/* Logits that all types hold, with many ties; every seventh label is −1. */
+static struct loss_data loss_data_make(const struct loss_case *it)
+{
+    struct random_stream random = stream_of(it->classes);
+    const size_t count = (size_t)it->batch * it->classes;
+    struct loss_data data = {
+        .logits = test_malloc(count * sizeof(float) + 1),
+        .gradient = test_malloc(count * sizeof(float) + 1),
+        .labels = test_malloc(it->batch * sizeof(int32_t) + 1),
+    };
+    for (size_t i = 0; i < count; i++)
+        data.logits[i] = (float)random_below(&random, 33) / 4 - 4;
+    for (uint32_t i = 0; i < it->batch; i++)
+        data.labels[i] = i % 7 == 3 ? -1 : (int32_t)random_below(&random, it->classes);
+    reference_loss(it->batch, it->classes, data.logits, data.labels, it->smoothing, 1,
+                   data.gradient, &data.sums);
+    return data;
+}
+
+static void loss_data_free(struct loss_data *data)
+{
+    test_free(data->logits);
+    test_free(data->gradient);
+    test_free(data->labels);
+}
+
+/* (batch, classes) as (batch, columns) of a type; what is beyond the classes must not be seen. */
+static void *columns_copy(const struct loss_case *it, const float *logits)
+{
+    void *padded = test_malloc((size_t)it->batch * it->columns * sizeof(float) + 1);
+    for (size_t n = 0; n < it->batch; n++)
+        for (size_t c = 0; c < it->columns; c++)
+            element_put(it->logits_type, padded, n * it->columns + c,
+                        c < it->classes ? logits[n * it->classes + c] : 1e4f);
+    void *copy = gpu_copy(padded, (size_t)it->batch * it->columns * type_bytes(it->logits_type));
+    test_free(padded);
+    return copy;
+}
+
+static void check_gradient(const struct loss_case *it, const struct loss_data *data,
+                           const void *device)
+{
+    const size_t bytes = (size_t)it->batch * it->columns * type_bytes(it->gradient_type);
+    void *gradient = test_malloc(bytes + 1);
+    const double weight = it->divisor > 0 ? it->scale / it->divisor : 0;
+    gpu_read(device, gradient, bytes);
+    for (size_t n = 0; n < it->batch; n++)
+        for (size_t c = 0; c < it->columns; c++) {
+            double wanted = c < it->classes ? data->gradient[n * it->classes + c] * weight : 0;
+            double got = element_get(it->gradient_type, gradient, n * it->columns + c);
+            assert_near(got, wanted, type_rounding(it->gradient_type) * 1.01, 2e-7 * weight);
+        }
+    test_free(gradient);
+}
+
+static void check_entry(const struct loss_case *it, const struct loss_sums *sums,
+                        const struct kernel_metrics *entry)
+{
+    assert_near(entry->loss_sum, sums->loss, 1e-6, 1e-5);
+    assert_int_equal(entry->top1, sums->top1);
+    assert_int_equal(entry->top5, sums->top5);
+    assert_int_equal(entry->count, sums->count);
+    assert_int_equal(entry->completes, !it->evaluation);
+    assert_int_equal(entry->applied, 0);
+    assert_true(entry->loss_scale == (it->evaluation ? 1 : it->scale));
+    assert_true(entry->learning_rate == (it->evaluation ? 0 : .25f));
+}
+
+/* Twice into one ring, whose counter is about to wrap. */
+static void check_loss(const struct loss_case *it)
+{
+    static struct kernel_ring ring;
+    struct loss_data data = loss_data_make(it);
+    const struct step_header header = {.divisor = it->divisor, .completes = 1};
+    struct update_state state = {.loss_scale = it->scale,
+                                 .learning_rate = .25f,
+                                 .found = KERNEL_NO_SEGMENT};
+    ring = (struct kernel_ring){.written = 3 * KERNEL_RING - 1};
+    struct kernel_ring *device_ring = gpu_copy(&ring, sizeof ring);
+    struct loss_call call = {
+        .batch = it->batch,
+        .classes = it->classes,
+        .columns = it->columns,
+        .smoothing = it->smoothing,
+        .logits_type = it->logits_type,
+        .gradient_type = it->gradient_type,
+        .logits = columns_copy(it, data.logits),
+        .labels = gpu_copy(data.labels, it->batch * sizeof(int32_t)),
+        .header = gpu_copy(&header, sizeof header),
+        .ring = device_ring,
+        .workspace = gpu_alloc(kernel_loss_workspace_bytes(it->batch)),
+    };
+    if (!it->evaluation) {
+        call.gradient = gpu_alloc((size_t)it->batch * it->columns * type_bytes(it->gradient_type));
+        call.state = gpu_copy(&state, sizeof state);
+    }
+    assert_cuda(kernel_loss(&call, gpu_stream()));
+    assert_cuda(kernel_loss(&call, gpu_stream()));
+    gpu_read(device_ring, &ring, sizeof ring);
+    assert_int_equal(ring.written, 3 * KERNEL_RING + 1);
+    check_entry(it, &data.sums, &ring.entries[KERNEL_RING - 1]);
+    assert_memory_equal(&ring.entries[0], &ring.entries[KERNEL_RING - 1], sizeof ring.entries[0]);
+    if (!it->evaluation) {
+        check_gradient(it, &data, call.gradient);
+        gpu_read(call.state, &state, sizeof state);
+        assert_ptr_equal(state.last, &device_ring->entries[0]);
+    }
+    loss_data_free(&data);
+    gpu_free_all();
+}
+
+static void test_loss(void **state)
+{
+    (void)state;
+    static const struct loss_case cases[] = {
+        {1, 2, 8, 0, KERNEL_F32, KERNEL_F32, 1, 1, false},
+        {37, 10, 16, .1f, KERNEL_F32, KERNEL_F16, 128, 32, false},
+        {9, 1000, 1000, .1f, KERNEL_F32, KERNEL_F32, 1, 256, false},
+        {9, 1000, 1008, 0, KERNEL_F32, KERNEL_BF16, 65536, 9, false},
+        {5, 257, 264, .1f, KERNEL_F16, KERNEL_F16, 1, 5, false},
+        {5, 5, 5, 0, KERNEL_BF16, KERNEL_BF16, 1, 5, false},
+        {300, 3, 8, 0, KERNEL_F32, KERNEL_F32, 1, 0, false},
+        {11, 1000, 1000, 0, KERNEL_F32, KERNEL_F32, 1, 1, true},
+        {0, 10, 16, 0, KERNEL_F32, KERNEL_F32, 4, 1, false},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+        check_loss(&cases[i]);
+}
+
+/* One row's loss and ranks. */
+static struct kernel_metrics loss_of_row(const float *row, uint32_t classes, int32_t label,
+                                         float smoothing)
+{
+    static struct kernel_ring ring;
+    const struct step_header header = {.divisor = 1};
+    ring = (struct kernel_ring){0};
+    struct kernel_ring *device_ring = gpu_copy(&ring, sizeof ring);
+    const struct loss_call call = {
+        .batch = 1,
+        .classes = classes,
+        .columns = classes,
+        .smoothing = smoothing,
+        .logits = gpu_copy(row, classes * sizeof *row),
+        .labels = gpu_copy(&label, sizeof label),
+        .header = gpu_copy(&header, sizeof header),
+        .ring = device_ring,
+        .workspace = gpu_alloc(kernel_loss_workspace_bytes(1)),
+    };
+    assert_cuda(kernel_loss(&call, gpu_stream()));
+    gpu_read(device_ring, &ring, sizeof ring);
+    gpu_free_all();
+    return ring.entries[0];
+}
+
+static void test_loss_beyond_numbers(void **state)
+{
+    (void)state;
+    static const float rows[][6] = {
+        {1, -INFINITY, 2, 0, 1, 1},  {1, INFINITY, 2, 0, 1, 1},
+        {1, NAN, 2, 0, 1, 1},        {NAN, NAN, NAN, NAN, NAN, NAN},
+        {3e37f, -3e37f, 0, 0, 0, 0}, {-INFINITY, -INFINITY, -INFINITY, 0, 0, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++)
+        for (int32_t label = 0; label < 6; label++)
+            for (int smooth = 0; smooth < 2; smooth++) {
+                const float smoothing = smooth ? .1f : 0;
+                struct loss_sums sums;
+                reference_loss(1, 6, rows[i], &label, smoothing, 1, NULL, &sums);
+                struct kernel_metrics got = loss_of_row(rows[i], 6, label, smoothing);
+                if (isfinite(sums.loss))
+                    assert_near(got.loss_sum, sums.loss, 1e-6, 1e-6);
+                else
+                    assert_false(isfinite(got.loss_sum));
+                assert_int_equal(isnan(got.loss_sum), isnan(sums.loss));
+                assert_int_equal(got.top1, sums.top1);
+                assert_int_equal(got.top5, sums.top5);
+            }
+}
+
+/* --- Batch normalisation
+ * --------------------------------------------------------------------------- */
+
+enum { FOLD_ARENA = 4096 };
+static const struct bn_fold folds[] = {
+    {.weight = 0,
+     .gamma = 600,
+     .beta = 700,
+     .mean = 800,
+     .variance = 900,
+     .channels = 37,
+     .row = 9},
+    {.weight = 1024,
+     .gamma = 620 + 17,
+     .beta = 740,
+     .mean = 840,
+     .variance = 940,
+     .channels = 1,
+     .row = 2050},
+};
+
+static void check_fold(const float *arena, enum kernel_type type, const void *weights,
+                       const float *bias)
+{
+    for (size_t f = 0; f < ARRAY_LENGTH(folds); f++)
+        for (size_t k = 0; k < folds[f].channels; k++) {
+            double scale = arena[folds[f].gamma + k] / sqrt(arena[folds[f].variance + k] + 1e-5);
+            assert_near(bias[folds[f].beta + k],
+                        arena[folds[f].beta + k] - arena[folds[f].mean + k] * scale, 1e-6, 1e-6);
+            for (size_t i = 0; i < folds[f].row; i++) {
+                size_t at = folds[f].weight + k * folds[f].row + i;
+                assert_near(element_get(type, weights, at), arena[at] * scale,
+                            type_rounding(type) * 1.01 + 2e-7, 1e-7);
+            }
+        }
+}
+
+static void test_fold(void **state)
+{
+    (void)state;
+    static float arena[FOLD_ARENA], weights[FOLD_ARENA], bias[FOLD_ARENA], scale[FOLD_ARENA];
+    struct random_stream random = stream_of(5);
+    for (size_t i = 0; i < FOLD_ARENA; i++)
+        arena[i] = normal(&random);
+    for (size_t i = 900; i < 950; i++)
+        arena[i] = fabsf(arena[i]);
+    for (size_t t = 0; t < ARRAY_LENGTH(types); t++) {
+        const float *values = gpu_copy(arena, sizeof arena);
+        const struct bn_fold *device_folds = gpu_copy(folds, sizeof folds);
+        float *device_bias = gpu_copy(arena, sizeof arena);
+        void *device_weights = gpu_alloc(FOLD_ARENA * type_bytes(types[t]));
+        assert_cuda(kernel_fold(values, device_folds, ARRAY_LENGTH(folds), 1e-5f, types[t],
+                                device_weights, device_bias, gpu_stream()));
+        gpu_read(device_weights, weights, FOLD_ARENA * type_bytes(types[t]));
+        gpu_read(device_bias, bias, sizeof bias);
+        check_fold(arena, types[t], weights, bias);
+        assert_true(bias[FOLD_ARENA - 1] == arena[FOLD_ARENA - 1]);
+
+        float *device_scale = gpu_copy(arena, sizeof arena);
+        assert_cuda(kernel_bn_affine(values, device_folds, ARRAY_LENGTH(folds), 1e-5f, device_scale,
+                                     gpu_copy(arena, sizeof arena), gpu_stream()));
+        gpu_read(device_scale, scale, sizeof scale);
+        assert_near(scale[600 + 36], arena[600 + 36] / sqrt(arena[900 + 36] + 1e-5), 1e-6, 1e-7);
+        assert_near(scale[637], arena[637] / sqrt(arena[940] + 1e-5), 1e-6, 1e-7);
+        gpu_free_all();
+    }
+}
+
+/* --- Arrays
+ * ---------------------------------------------------------------------------------------- */
+
+static float values[COUNT_MAX], more[COUNT_MAX], result[COUNT_MAX];
+
+static void fill_randomly(uint64_t seed)
+{
+    struct random_stream random = stream_of(seed);
+    for (size_t i = 0; i < COUNT_MAX; i++) {
+        values[i] = normal(&random);
+        more[i] = normal(&random);
+    }
+}
+
+/* The first `count` of `more` in a type, on the device. */
+static void *more_copy(enum kernel_type type, size_t count)
+{
+    static char typed[COUNT_MAX * sizeof(float)];
+    for (size_t i = 0; i < count; i++)
+        element_put(type, typed, i, more[i]);
+    return gpu_copy(typed, count * type_bytes(type));
+}
+
+static void check_arrays(size_t count, enum kernel_type type)
+{
+    fill_randomly(count);
+    float *sum = gpu_copy(values, sizeof values), *scaled = gpu_copy(values, sizeof values);
+    assert_cuda(kernel_add(sum, type, more_copy(type, count), count, gpu_stream()));
+    gpu_read(sum, result, sizeof result);
+    for (size_t i = 0; i < COUNT_MAX; i++)
+        assert_true(result[i] ==
+                    (i < count ? values[i] + (float)rounded(type, more[i]) : values[i]));
+    assert_cuda(kernel_scale(scaled, .3f, count, gpu_stream()));
+    gpu_read(scaled, result, sizeof result);
+    for (size_t i = 0; i < COUNT_MAX; i++)
+        assert_true(result[i] == (i < count ? values[i] * .3f : values[i]));
+    assert_cuda(kernel_fill(scaled, -7, count, gpu_stream()));
+    gpu_read(scaled, result, sizeof result);
+    for (size_t i = 0; i < COUNT_MAX; i++)
+        assert_true(i < count ? result[i] == -7 : result[i] == values[i]);
+
+    double squares = 0, got = -1;
+    for (size_t i = 0; i < count; i++)
+        squares += (double)values[i] * (double)values[i];
+    double *device_sum = gpu_alloc(sizeof *device_sum);
+    assert_cuda(kernel_sum_of_squares(gpu_copy(values, sizeof values), count,
+                                      gpu_alloc(KERNEL_SUM_BYTES), device_sum, gpu_stream()));
+    gpu_read(device_sum, &got, sizeof got);
+    assert_near(got, squares, 1e-12, 0);
+    gpu_free_all();
+}
+
+static void test_arrays(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++)
+        for (size_t t = 0; t < ARRAY_LENGTH(types); t++)
+            check_arrays(counts[i], types[t]);
+}
+
+/* Every value of 16 bits comes back from float, and floats are rounded as plain C rounds them. */
+static void check_cast(enum kernel_type type)
+{
+    enum { ALL = 1 << 16 };
+    static uint16_t halves[ALL], back[ALL];
+    static float floats[ALL];
+    struct random_stream random = stream_of(9);
+    for (size_t i = 0; i < ALL; i++)
+        halves[i] = (uint16_t)i;
+    uint16_t *device_halves = gpu_copy(halves, sizeof halves);
+    float *device_floats = gpu_alloc(sizeof floats);
+    assert_cuda(kernel_cast(KERNEL_F32, device_floats, type, device_halves, ALL, gpu_stream()));
+    gpu_read(device_floats, floats, sizeof floats);
+    assert_cuda(kernel_cast(type, device_halves, KERNEL_F32, device_floats, ALL, gpu_stream()));
+    gpu_read(device_halves, back, sizeof back);
+    for (size_t i = 0; i < ALL; i++)
+        assert_true(isnan(floats[i]) ||
+                    (floats[i] == (float)element_get(type, halves, i) && back[i] == halves[i]));
+    for (size_t i = 0; i < ALL; i++)
+        floats[i] = ldexpf(normal(&random), (int)random_below(&random, 40) - 26);
+    device_floats = gpu_copy(floats, sizeof floats);
+    assert_cuda(kernel_cast(type, device_halves, KERNEL_F32, device_floats, ALL - 3, gpu_stream()));
+    gpu_read(device_halves, back, sizeof back);
+    for (size_t i = 0; i < ALL - 3; i++)
+        assert_true(element_get(type, back, i) == rounded(type, floats[i]));
+    gpu_free_all();
+}
+
+static void test_cast(void **state)
+{
+    (void)state;
+    check_cast(KERNEL_F16);
+    check_cast(KERNEL_BF16);
+    assert_cuda_fails(cudaErrorInvalidValue,
+                      kernel_cast((enum kernel_type)7, NULL, KERNEL_F32, NULL, 1, gpu_stream()));
+}
+
+static void check_columns(uint32_t rows, uint32_t columns, enum kernel_type type)
+{
+    static char typed[COUNT_MAX * sizeof(float)];
+    const size_t count = (size_t)rows * columns;
+    fill_randomly(count);
+    void *x = more_copy(type, count);
+    float *sums = gpu_copy(values, sizeof values);
+    for (int adds = 0; adds < 2; adds++)
+        assert_cuda(kernel_column_sums(type, x, rows, columns, adds, sums, gpu_stream()));
+    gpu_read(sums, result, sizeof result);
+    for (size_t c = 0; c < columns; c++) {
+        double sum = 0;
+        for (size_t r = 0; r < rows; r++)
+            sum += rounded(type, more[r * columns + c]);
+        assert_near(result[c], 2 * sum, 1e-5, 1e-5);
+    }
+    assert_true(result[columns] == values[columns]);
+    assert_cuda(
+        kernel_bias_add(type, x, gpu_copy(values, sizeof values), rows, columns, gpu_stream()));
+    gpu_read(x, typed, count * type_bytes(type));
+    for (size_t i = 0; i < count; i++)
+        assert_true(element_get(type, typed, i) ==
+                    rounded(type, (float)rounded(type, more[i]) + values[i % columns]));
+    gpu_free_all();
+}
+
+static void test_columns(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < ARRAY_LENGTH(types); t++) {
+        check_columns(1, 1, types[t]);
+        check_columns(37, 33, types[t]);
+        check_columns(3, 1000, types[t]);
+        check_columns(0, 5, types[t]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_input),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_loss_beyond_numbers),
+        cmocka_unit_test(test_fold),
+        cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_columns),
+    };
+    if (!gpu_is_there())
+        return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

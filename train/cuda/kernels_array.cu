@@ -1,0 +1,194 @@
+#include "train/cuda/elements.cuh"
+
+/* Plain arrays. Threads take four elements at a time. */
+
+enum { BLOCKS_MAX = 1 << 16 };
+
+__device__ static inline uint64_t first_place(void)
+{
+    return 4 * ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+__device__ static inline uint64_t place_stride(void)
+{
+    return 4 * (uint64_t)gridDim.x * blockDim.x;
+}
+
+static unsigned array_blocks(uint64_t count)
+{
+    return blocks_for(count, 4 * BLOCK_THREADS, BLOCKS_MAX);
+}
+
+template <class T> __global__ static void array_add(float *sum, const T *fresh, uint64_t count)
+{
+    for (uint64_t i = first_place(); i < count; i += place_stride()) {
+        float values[4], more[4];
+        load_four(sum, i, count, values);
+        load_four(fresh, i, count, more);
+        for (int j = 0; j < 4; j++)
+            values[j] += more[j];
+        store_four(sum, i, count, values);
+    }
+}
+
+cudaError_t kernel_add(float *sum, enum kernel_type type, const void *fresh, uint64_t count,
+                       cudaStream_t stream)
+{
+    if (count == 0)
+        return cudaSuccess;
+    return with_type(type, [&](auto element) {
+        typedef decltype(element) T;
+        return LAUNCH((array_add<T>), array_blocks(count), BLOCK_THREADS, stream, sum,
+                      static_cast<const T *>(fresh), count);
+    });
+}
+
+template <class To, class From>
+__global__ static void array_cast(To *to, const From *from, uint64_t count)
+{
+    for (uint64_t i = first_place(); i < count; i += place_stride()) {
+        float values[4];
+        load_four(from, i, count, values);
+        store_four(to, i, count, values);
+    }
+}
+
+cudaError_t kernel_cast(enum kernel_type to_type, void *to, enum kernel_type from_type,
+                        const void *from, uint64_t count, cudaStream_t stream)
+{
+    if (count == 0)
+        return cudaSuccess;
+    return with_type(to_type, [&](auto target) {
+        typedef decltype(target) To;
+        return with_type(from_type, [&](auto source) {
+            typedef decltype(source) From;
+            return LAUNCH((array_cast<To, From>), array_blocks(count), BLOCK_THREADS, stream,
+                          static_cast<To *>(to), static_cast<const From *>(from), count);
+        });
+    });
+}
+
+__global__ static void array_fill(float *values, float value, uint64_t count)
+{
+    const float four_values[4] = {value, value, value, value};
+    for (uint64_t i = first_place(); i < count; i += place_stride())
+        store_four(values, i, count, four_values);
+}
+
+cudaError_t kernel_fill(float *values, float value, uint64_t count, cudaStream_t stream)
+{
+    if (count == 0)
+        return cudaSuccess;
+    return LAUNCH(array_fill, array_blocks(count), BLOCK_THREADS, stream, values, value, count);
+}
+
+__global__ static void array_scale(float *values, float factor, uint64_t count)
+{
+    for (uint64_t i = first_place(); i < count; i += place_stride()) {
+        float scaled[4];
+        load_four(values, i, count, scaled);
+        for (int j = 0; j < 4; j++)
+            scaled[j] *= factor;
+        store_four(values, i, count, scaled);
+    }
+}
+
+cudaError_t kernel_scale(float *values, float factor, uint64_t count, cudaStream_t stream)
+{
+    if (count == 0)
+        return cudaSuccess;
+    return LAUNCH(array_scale, array_blocks(count), BLOCK_THREADS, stream, values, factor, count);
+}
+
+template <class T>
+__global__ static void rows_add_bias(T *x, const float *bias, uint64_t count, uint32_t columns)
+{
+    const uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
+    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
+        from_float(to_float(x[i]) + bias[i % columns], &x[i]);
+}
+
+cudaError_t kernel_bias_add(enum kernel_type type, void *x, const float *bias, uint32_t rows,
+                            uint32_t columns, cudaStream_t stream)
+{
+    const uint64_t count = (uint64_t)rows * columns;
+    if (count == 0)
+        return cudaSuccess;
+    return with_type(type, [&](auto element) {
+        typedef decltype(element) T;
+        return LAUNCH((rows_add_bias<T>), blocks_for(count, BLOCK_THREADS, BLOCKS_MAX),
+                      BLOCK_THREADS, stream, static_cast<T *>(x), bias, count, columns);
+    });
+}
+
+/* A block takes 32 columns; its 8 warps take every eighth row, and the first adds them up. */
+enum { COLUMN_WARPS = BLOCK_THREADS / WARP_THREADS };
+
+template <class T>
+__global__ static void column_sums(const T *x, uint32_t rows, uint32_t columns, bool adds,
+                                   float *sums)
+{
+    SHARED(float, of_warps, BLOCK_THREADS);
+    const uint32_t column = blockIdx.x * WARP_THREADS + threadIdx.x;
+    float sum = 0;
+    for (uint32_t row = threadIdx.y; column < columns && row < rows; row += COLUMN_WARPS)
+        sum += to_float(x[(uint64_t)row * columns + column]);
+    of_warps[threadIdx.y * WARP_THREADS + threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y != 0 || column >= columns)
+        return;
+    for (int warp = 1; warp < COLUMN_WARPS; warp++)
+        sum += of_warps[warp * WARP_THREADS + threadIdx.x];
+    sums[column] = adds ? sums[column] + sum : sum;
+}
+
+cudaError_t kernel_column_sums(enum kernel_type type, const void *x, uint32_t rows,
+                               uint32_t columns, bool adds, float *sums, cudaStream_t stream)
+{
+    if (columns == 0)
+        return cudaSuccess;
+    return with_type(type, [&](auto element) {
+        typedef decltype(element) T;
+        return LAUNCH((column_sums<T>), blocks_for(columns, WARP_THREADS, UINT32_MAX),
+                      dim3(WARP_THREADS, COLUMN_WARPS), stream, static_cast<const T *>(x), rows,
+                      columns, adds, sums);
+    });
+}
+
+__global__ static void squares_of_blocks(const float *values, uint64_t count, double *sums)
+{
+    double sum = 0;
+    for (uint64_t i = first_place(); i < count; i += place_stride()) {
+        float loaded[4];
+        load_four(values, i, count, loaded);
+        for (int j = 0; j < 4; j++)
+            sum += (double)loaded[j] * (double)loaded[j];
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = sum;
+}
+
+__global__ static void squares_of_all(const double *sums, uint32_t count, double *ret_sum)
+{
+    double sum = 0;
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+        sum += sums[i];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        *ret_sum = sum;
+}
+
+cudaError_t kernel_sum_of_squares(const float *values, uint64_t count, void *workspace,
+                                  double *ret_sum, cudaStream_t stream)
+{
+    double *sums = static_cast<double *>(workspace);
+    const unsigned blocks = blocks_for(count, 4 * BLOCK_THREADS, KERNEL_SUM_BYTES / sizeof *sums);
+    if (blocks > 0) {
+        cudaError_t error =
+            LAUNCH(squares_of_blocks, blocks, BLOCK_THREADS, stream, values, count, sums);
+        if (error != cudaSuccess)
+            return error;
+    }
+    return LAUNCH(squares_of_all, 1, BLOCK_THREADS, stream, sums, blocks, ret_sum);
+}
