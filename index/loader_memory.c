@@ -55,7 +55,8 @@ struct status loader_memory_plan(const struct index *index, const struct loader_
         least > options->memory_bytes)
         FAIL(STATUS_USAGE,
              "%llu bytes of memory are too few: two batches of %llu bytes, %u threads and the "
-             "largest image of '%s' need %llu (--memory)",
+             "largest image of '%s' need %llu; give --memory as much, a smaller batch or fewer "
+             "threads",
              (unsigned long long)options->memory_bytes, (unsigned long long)slot_bytes, threads,
              index_path(index), (unsigned long long)(batches + scratch));
     uint64_t slots = (options->memory_bytes - scratch) / slot_bytes;

@@ -97,6 +97,8 @@ static struct status place(const struct archive_listing *listing, const char *pr
     TRY(memory_alloc(listing->count, sizeof *placement->classes, &placement->classes));
     for (size_t i = 0; i < listing->count; i++) {
         const char *class_name = behind_prefix(listing->items[i].name, prefix);
+        if (!class_name && source_is_image_name(path_base(listing->items[i].name)))
+            continue; /* of another set, which was not asked for */
         const char *slash = class_name ? strchr(class_name, '/') : NULL;
         if (!slash || strchr(slash + 1, '/') || *class_name == '.' ||
             !source_is_image_name(slash + 1)) {

@@ -13,6 +13,6 @@ done
 headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --mode eval --memory 16M --json
 expect_stdout '"version": ?1, .*"images": ?1500, .*"read_seconds": ?[0-9].*"decode_seconds": ?[0-9].*"wait_seconds": ?[0-9].*"memory_bytes": ?[0-9]+'
 headrace bench "$work/set.idx" --memory 1M
-expect_error 2 '1000000 bytes of memory are too few: .* need [0-9]+ \(--memory\)'
+expect_error 2 '1000000 bytes of memory are too few: .* need [0-9]+; give --memory as much'
 headrace bench "$work/set.idx" --order random
 expect_error 2 'shuffle, window, sequential|shuffle.*window.*sequential'

@@ -68,6 +68,7 @@ expect_stdout '1500 images in 10 classes'
 
 # Both parts at once, into a folder.
 headrace_ok pack "$archive" --in-place -o "$work/both/"
+refute_stderr 'are ignored'
 expect_file "$work/both/train.idx"
 expect_file "$work/both/val.idx"
 headrace pack "$work/folder" -o "$work/both/"
