@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,9 +105,18 @@ static unsigned cores_in_line(char *line, unsigned limit)
     return limit;
 }
 
+static unsigned most_cores = UINT_MAX;
+
+void cores_limit(unsigned most)
+{
+    most_cores = most;
+}
+
 unsigned cores_available(void)
 {
     unsigned limit = cores_in_affinity();
+    if (limit > most_cores)
+        limit = most_cores;
     CLEANUP(buffer_done) struct buffer groups = {0};
     const char *text;
     struct status status = file_read_all("/proc/self/cgroup", text_ceiling_bytes, &groups);

@@ -6,6 +6,13 @@
 #include "base/console.h"
 #include "base/shell.h"
 
+static const char *speaker;
+
+void log_speak_as(const char *name)
+{
+    speaker = name;
+}
+
 static struct status line_format(struct buffer *line, const char *kind, const char *format,
                                  va_list arguments, const char **ret_text)
 {
@@ -14,6 +21,8 @@ static struct status line_format(struct buffer *line, const char *kind, const ch
     TRY(buffer_append_text_va(&message, format, arguments));
     TRY(buffer_text(&message, &text));
     TRY(buffer_append_text(line, "headrace: %s: ", kind));
+    if (speaker)
+        TRY(buffer_append_text(line, "%s: ", speaker));
     TRY(shell_append_printable(line, text, "\n\t"));
     return buffer_text(line, ret_text);
 }
@@ -30,6 +39,8 @@ static void line_print(const char *kind, const char *format, va_list arguments)
 void log_note(const char *format, ...)
 {
     va_list arguments;
+    if (speaker)
+        return;
     va_start(arguments, format);
     line_print("note", format, arguments);
     va_end(arguments);

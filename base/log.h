@@ -13,4 +13,8 @@ void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 /* "headrace: error: …" */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 
+/* For one of several processes that do the same: `name` (borrowed) stands in front of its warnings
+ * and errors, and it gives no notes, which the first process gives for all. NULL: as ever. */
+void log_speak_as(const char *name);
+
 #endif

@@ -23,7 +23,9 @@ typedef struct status pool_fn(uint64_t item, unsigned thread, void *context);
  * begun; of several failures that of the lowest item is returned. */
 struct status pool_run(struct pool *pool, uint64_t count, pool_fn *fn, void *context);
 
-/* Cores this process may use: affinity mask and cgroup quota, at least 1. */
+/* Cores this process may use: affinity mask, cgroup quota and cores_limit, at least 1. */
 unsigned cores_available(void);
+/* From now on at most so many: the others are another process's. Called before threads are made. */
+void cores_limit(unsigned most);
 
 #endif

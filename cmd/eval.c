@@ -198,7 +198,7 @@ struct status cmd_eval(int argc, char **argv)
         return OK;
     TRY(evaluation_open(&arguments, &parse, &evaluation));
     double started_s = clock_seconds();
-    TRY(evaluate_run(evaluation.model, evaluation.plan, evaluation.feed, evaluation.log,
+    TRY(evaluate_run(evaluation.model, evaluation.plan, evaluation.feed, NULL, evaluation.log,
                      (uint64_t)arguments.print_freq, &sums));
     double seconds = clock_seconds() - started_s;
     if (arguments.json)

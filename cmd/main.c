@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     file_limit_raise();
     stop_install();
     struct status status = output_finish(run(argc, argv));
-    if (status.code != STATUS_DONE)
+    if (status.code != STATUS_DONE && *status_message(&status))
         log_error("%s", status_message(&status));
     int exit_status = status_exit_code(status.code);
     status_clear(&status);

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "train/comm.h"
+#include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer.h"
 
@@ -14,26 +16,49 @@ static const struct option_usage usage = {
         "DIR (or --data) holds train.idx and val.idx, or class folders train/ and val/. RUN_DIR "
         "gets checkpoint.safetensors and model_best.safetensors (weights under torchvision's "
         "names), a .state beside each that --resume goes on from, and log.jsonl. SIGINT, SIGTERM "
-        "and SIGUSR1 finish the step, save, and end with status 75.",
+        "and SIGUSR1 finish the step, save, and end with status 75.\n\n"
+        "Several processes train together when a launcher starts them: mpirun, srun, or torchrun "
+        "--no-python. --batch-size is divided among them, each batch is the same as in one "
+        "process, and rank 0 prints and saves. Each normalises over its own part of a batch "
+        "unless --sync-bn is given. One that is lost ends the others, which name it; --resume "
+        "auto goes on, with any number of processes.",
     .example = "headrace train --data datasets/imagenet --arch resnet101 --epochs 120 --batch-size "
                "256\n"
+               "mpirun -np 4 headrace train --data datasets/imagenet --batch-size 256\n"
+               "torchrun --no-python --nproc-per-node 4 headrace train --data datasets/imagenet\n"
                "headrace train --synthetic --synthetic-images 32 -b 8 -a resnet18 --image-size 32 "
                "--epochs 1",
 };
+
+static struct status train(struct comm *comm, struct train_options *options,
+                           struct option_parse *parse)
+{
+    CLEANUP(buffer_done) struct buffer recipe = {0};
+    struct checkpoint *checkpoint = NULL;
+    CLEANUP(trainer_close) struct trainer *trainer = NULL;
+    struct metric_sums sums;
+    TRY(ranks_settle(comm));
+    TRY(setup_make(comm, options, parse, &recipe, &checkpoint));
+    TRY(trainer_open(options, comm, checkpoint, stdout, &trainer));
+    return options->evaluate ? trainer_evaluate(trainer, &sums) : trainer_run(trainer);
+}
 
 struct status cmd_train(int argc, char **argv)
 {
     struct train_options options;
     struct option_parse parse = {0};
-    CLEANUP(buffer_done) struct buffer recipe = {0};
-    struct checkpoint *checkpoint = NULL;
-    CLEANUP(trainer_close) struct trainer *trainer = NULL;
-    struct metric_sums sums;
+    CLEANUP(comm_close) struct comm *comm = NULL;
     train_options_init(&options);
     TRY(command_parse(&usage, train_option_table, argc, argv, &options, &parse));
     if (parse.help)
         return OK;
-    TRY(setup_make(&options, &parse, &recipe, &checkpoint));
-    TRY(trainer_open(&options, checkpoint, stdout, &trainer));
-    return options.evaluate ? trainer_evaluate(trainer, &sums) : trainer_run(trainer);
+    const struct comm_options joining = {
+        .launcher = (enum launcher)options.launcher,
+        .silence_timeout_s = (unsigned)options.rank_timeout,
+    };
+    TRY(comm_open(&joining, &comm));
+    struct status status = train(comm, &options, &parse);
+    if (status.code != STATUS_DONE && status.code != STATUS_STOPPED)
+        comm_abort(comm, status_message(&status));
+    return status;
 }

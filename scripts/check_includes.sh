@@ -11,8 +11,8 @@ image           base image
 prep            base image prep
 index           base image index
 train           base image index train
-train/reference base train/backend.h train/module.h train/network.h train/stepping.h train/reference
-train/cpu       base train/backend.h train/network.h train/stepping.h train/cpu
+train/reference base train/backend.h train/module.h train/comm.h train/network.h train/stepping.h train/reference
+train/cpu       base train/backend.h train/comm.h train/network.h train/stepping.h train/cpu
 train/cuda      base train/backend.h train/network.h train/comm.h train/cuda
 cmd             base image prep index train cmd
 demo            base image demo

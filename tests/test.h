@@ -63,10 +63,13 @@ TEST_HELPER const char *test_folder(void)
 {
     if (test_folder_path[0])
         return test_folder_path;
-    const char *parent = getenv("TMPDIR");
-    test_folder_owner = getpid();
+    const char *parent = getenv("TMPDIR"), *made = getenv("HEADRACE_TEST_FOLDER");
     snprintf(test_folder_path, sizeof test_folder_path, "%s/headrace-test-%ld",
-             parent ? parent : "/tmp", (long)test_folder_owner);
+             parent ? parent : "/tmp", (long)getpid());
+    if (made && strcmp(made, test_folder_path) == 0)
+        return test_folder_path; /* another source file of this program has made it */
+    test_folder_owner = getpid();
+    setenv("HEADRACE_TEST_FOLDER", test_folder_path, 1);
     assert_ok(folder_remove(test_folder_path)); /* of a killed process that had this number */
     assert_ok(folder_create(test_folder_path));
     atexit(test_folder_remove);

@@ -141,7 +141,11 @@ struct backend_ops {
     struct status (*store_open)(struct backend *backend, const struct network *network,
                                 struct store **ret_store);
     void (*store_close)(struct store *store);
-    /* One tensor, whole, in torchvision's layout as doubles, which hold every f32 exactly: a read
+    /* Running statistics are the same on all replicas of all processes whenever anyone asks for
+     * them (store_read, EVAL plans): the means of what each has seen. With several processes all
+     * make the same calls that read values or evaluate.
+     *
+     * One tensor, whole, in torchvision's layout as doubles, which hold every f32 exactly: a read
      * after a write gives the same values. GRADIENT and MOMENTUM exist for trained parameters only;
      * PARAM_COUNTER is never asked for. */
     struct status (*store_write)(struct store *store, enum param_role role, size_t param,

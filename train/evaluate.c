@@ -27,24 +27,44 @@ struct status evaluate_label_map(const struct class_table *set, const struct cla
     return OK;
 }
 
-/* Adds the metrics of the steps since the last call; `line` gets the last one's. */
-static struct status metrics_take(const struct model *model, struct plan *plan, struct line *line)
+/* Adds the metrics of the steps since the last call, of all processes; `line` gets the last one's.
+ */
+static struct status metrics_take(const struct model *model, struct plan *plan, struct comm *comm,
+                                  struct line *line)
 {
     struct step_metrics metrics[64];
+    struct metric_sums sums[2] = {0}; /* of all steps, and of the last */
     size_t count = ARRAY_LENGTH(metrics);
     while (count == ARRAY_LENGTH(metrics)) {
         TRY(model->ops->plan_metrics(plan, metrics, ARRAY_LENGTH(metrics), &count));
         for (size_t i = 0; i < count; i++) {
-            sums_add(&line->mean, &metrics[i]);
-            line->last = (struct metric_sums){0};
-            sums_add(&line->last, &metrics[i]);
+            sums_add(&sums[0], &metrics[i]);
+            sums[1] = (struct metric_sums){0};
+            sums_add(&sums[1], &metrics[i]);
         }
     }
+    if (comm)
+        TRY(sums_join(comm, sums, ARRAY_LENGTH(sums)));
+    sums_add_sums(&line->mean, &sums[0]);
+    line->last = sums[1];
+    return OK;
+}
+
+/* Fails with STATUS_STOPPED on all processes once one of them was asked to stop. */
+static struct status stop_check_all(struct comm *comm)
+{
+    bool stopped;
+    if (!comm || comm_size(comm) == 1)
+        return stop_check();
+    TRY(ranks_vote(comm, stop_requested(), &stopped));
+    if (stopped)
+        FAIL(STATUS_STOPPED, "stopped on request, as all %u processes", comm_size(comm));
     return OK;
 }
 
 struct status evaluate_run(const struct model *model, struct plan *plan, struct feed *feed,
-                           struct run_log *log, uint64_t print_freq, struct metric_sums *ret_sums)
+                           struct comm *comm, struct run_log *log, uint64_t print_freq,
+                           struct metric_sums *ret_sums)
 {
     struct line line = {.steps = feed_steps(feed)};
     struct step_input input;
@@ -53,11 +73,11 @@ struct status evaluate_run(const struct model *model, struct plan *plan, struct 
     TRY(feed_start(feed, 0, 0));
     TRY(feed_next(feed, &input, &done));
     for (; !done; line.step++) {
-        TRY(stop_check());
+        TRY(stop_check_all(comm));
         TRY(model->ops->plan_forward(plan, &input));
         bool print = line.step % print_freq == 0;
         if (print || line.step % 512 == 511)
-            TRY(metrics_take(model, plan, &line));
+            TRY(metrics_take(model, plan, comm, &line));
         double now_s = clock_seconds();
         meter_add(&line.time, now_s - last_s);
         last_s = now_s;
@@ -67,7 +87,7 @@ struct status evaluate_run(const struct model *model, struct plan *plan, struct 
                     (double)line.mean.count / (now_s - started_s));
         TRY(feed_next(feed, &input, &done));
     }
-    TRY(metrics_take(model, plan, &line));
+    TRY(metrics_take(model, plan, comm, &line));
     *ret_sums = line.mean;
     return OK;
 }

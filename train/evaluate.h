@@ -7,6 +7,7 @@
 #include "image/class_table.h"
 #include "train/feed.h"
 #include "train/model.h"
+#include "train/ranks.h"
 #include "train/run_log.h"
 
 /* For each class of a set the label that a model gives it: classes are matched by WNID, so a set
@@ -16,9 +17,11 @@
 struct status evaluate_label_map(const struct class_table *set, const struct class_table *model,
                                  int32_t **ret_map);
 
-/* Runs an EVAL plan over the feed and prints a line every `print_freq` steps. Fails with
- * STATUS_STOPPED when a stop was asked for. */
+/* Runs an EVAL plan over the feed and prints a line every `print_freq` steps. With `comm` (NULL:
+ * alone) each process evaluates its part, and the sums are those of all. Fails with STATUS_STOPPED
+ * when a stop was asked of any. */
 struct status evaluate_run(const struct model *model, struct plan *plan, struct feed *feed,
-                           struct run_log *log, uint64_t print_freq, struct metric_sums *ret_sums);
+                           struct comm *comm, struct run_log *log, uint64_t print_freq,
+                           struct metric_sums *ret_sums);
 
 #endif

@@ -43,6 +43,14 @@ void sums_add(struct metric_sums *sums, const struct step_metrics *metrics)
     sums->count += metrics->count;
 }
 
+void sums_add_sums(struct metric_sums *sums, const struct metric_sums *added)
+{
+    sums->loss += added->loss;
+    sums->top1 += added->top1;
+    sums->top5 += added->top5;
+    sums->count += added->count;
+}
+
 /* "[ 10/401]": the step as wide as the count of steps. */
 static struct status step_append(struct buffer *text, const struct line *line)
 {

@@ -29,6 +29,7 @@ double sums_loss(const struct metric_sums *sums);
 double sums_top1(const struct metric_sums *sums);
 double sums_top5(const struct metric_sums *sums);
 void sums_add(struct metric_sums *sums, const struct step_metrics *metrics);
+void sums_add_sums(struct metric_sums *sums, const struct metric_sums *added);
 
 struct line {
     uint64_t epoch; /* of a training line */

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "index/loader.h"
 #include "train/backend.h"
+#include "train/launch.h"
 #include "train/module.h"
 #include "train/network.h"
 
@@ -93,6 +94,13 @@ const struct option train_option_table[] = {
      .help = "arithmetic (default %d)"},
     {"threads", 0, OPT_INT, FIELD(threads), 0, 1024, .value = "N",
      .help = "threads that compute; 0: the cores of this process"},
+    {"sync-bn", 0, OPT_FLAG, FIELD(sync_bn),
+     .help = "normalise over the batch of all processes, not of each"},
+    {"launcher", 0, OPT_ENUM, FIELD(launcher), .names = launcher_names,
+     .help = "who starts the processes that train together; auto: what the environment says",
+     .not_stored = true},
+    {"rank-timeout", 0, OPT_INT, FIELD(rank_timeout), 0, 86400, .value = "SECONDS",
+     .help = "a process unheard for so long ends the others; 0: 30", .not_stored = true},
     {"workers", 'j', OPT_INT, FIELD(workers), 0, 1024, .value = "N",
      .help = "threads that load images; 0: the cores of this process"},
     {"memory", 0, OPT_SIZE, FIELD(memory), .value = "BYTES",

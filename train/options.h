@@ -38,6 +38,9 @@ struct train_options {
     int dtype;  /* enum train_dtype */
     bool force_dtype;
     int64_t threads; /* of the backend; 0: cores */
+    bool sync_bn;
+    int launcher;         /* enum launcher */
+    int64_t rank_timeout; /* seconds; 0: as usual */
 
     /* Recipe */
     const char *recipe;

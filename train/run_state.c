@@ -66,6 +66,7 @@ void run_state_store(const struct run_state *state, const struct class_table *cl
     json_set_string(object, "backend", state->backend);
     json_set_string(object, "dtype", train_dtype_names[state->dtype]);
     json_set_integer(object, "threads", state->threads);
+    json_set_integer(object, "device_batch", state->device_batch);
     json_set_string(object, "pixels", pixels_names[state->pixels]);
     json_set_integer(object, "val_resize", state->val_resize);
     json_set_integer(object, "val_crop", state->val_crop);
@@ -198,6 +199,8 @@ struct status run_state_restore(const struct json *object, struct run_state *ret
     TRY(name_get(object, "dtype", train_dtype_names, &choice));
     state.dtype = (enum train_dtype)choice;
     TRY(u32_get(object, "threads", 1 << 20, &state.threads));
+    if (json_get(object, "device_batch")) /* an older program's state has none */
+        TRY(u32_get(object, "device_batch", UINT32_MAX, &state.device_batch));
     TRY(name_get(object, "pixels", pixels_names, &choice));
     state.pixels = (enum pixels)choice;
     TRY(u32_get(object, "val_resize", 1 << 20, &state.val_resize));

@@ -35,6 +35,7 @@ struct run_state {
     char backend[16];
     enum train_dtype dtype;
     unsigned threads;
+    uint32_t device_batch; /* images that are normalised together, without --sync-bn; 0: unknown */
     enum pixels pixels;
 
     /* Evaluation geometry, in pixels */

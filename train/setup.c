@@ -8,28 +8,13 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "train/backend.h"
+#include "train/ranks.h"
 
 static const size_t recipe_ceiling_bytes = 1 << 20;
 
 static bool given(const struct option_parse *parse, const char *name)
 {
     return option_given(parse, train_option_table, name);
-}
-
-/* One process drives the whole run: as one of several, each would train the whole set on its own.
- */
-static struct status processes_check(void)
-{
-    static const char *const names[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-        const char *text = getenv(names[i]);
-        if (text && *text && strcmp(text, "1") != 0)
-            FAIL(STATUS_UNSUPPORTED,
-                 "this is one of %s processes (%s), and this version trains in one: start it with "
-                 "--nproc_per_node=1, or without a launcher",
-                 text, names[i]);
-    }
-    return OK;
 }
 
 /* Where recipes that come with the program stand, as seen from its folder: an installation, a
@@ -114,19 +99,31 @@ static struct status checkpoint_apply(struct train_options *options, struct opti
     return OK;
 }
 
-/* Without --out a run goes on where its checkpoint lies. */
-static struct status resume_apply(struct train_options *options, struct option_parse *parse,
-                                  struct checkpoint **ret_checkpoint)
+/* The checkpoint that --resume means; NULL when "auto" finds none. */
+static struct status resume_load(const struct train_options *options,
+                                 struct checkpoint **ret_checkpoint)
 {
     CLEANUP(memory_free) char *stem = NULL;
-    CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
-    if (options->resume)
-        TRY(resume_find(options, &stem));
+    TRY(resume_find(options, &stem));
     if (!stem)
         return OK;
     if (!options->evaluate)
         TRY(checkpoint_recover(stem));
-    TRY(checkpoint_load(stem, &checkpoint));
+    return checkpoint_load(stem, ret_checkpoint);
+}
+
+/* Without --out a run goes on where its checkpoint lies. */
+static struct status resume_apply(struct comm *comm, struct train_options *options,
+                                  struct option_parse *parse, struct checkpoint **ret_checkpoint)
+{
+    CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
+    if (!options->resume)
+        return OK;
+    if (comm_rank(comm) == 0)
+        TRY(resume_load(options, &checkpoint));
+    TRY(ranks_share_checkpoint(comm, &checkpoint));
+    if (!checkpoint)
+        return OK;
     TRY(checkpoint_apply(options, parse, checkpoint));
     if (!given(parse, "out"))
         options->out = checkpoint->folder;
@@ -134,16 +131,16 @@ static struct status resume_apply(struct train_options *options, struct option_p
     return OK;
 }
 
-struct status setup_make(struct train_options *options, struct option_parse *parse,
-                         struct buffer *recipe, struct checkpoint **ret_checkpoint)
+struct status setup_make(struct comm *comm, struct train_options *options,
+                         struct option_parse *parse, struct buffer *recipe,
+                         struct checkpoint **ret_checkpoint)
 {
     CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
-    TRY(processes_check());
     if (parse->positional_count && given(parse, "data"))
         FAIL(STATUS_USAGE, "the data was named twice, '%s' and --data %s", parse->positionals[0],
              options->data);
     TRY(recipe_apply(options, parse, recipe));
-    TRY(resume_apply(options, parse, &checkpoint));
+    TRY(resume_apply(comm, options, parse, &checkpoint));
     if (parse->positional_count)
         options->data = parse->positionals[0];
     if (options->evaluate && !checkpoint && !options->weights)

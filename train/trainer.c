@@ -10,8 +10,39 @@
 #include "train/evaluate.h"
 #include "train/trainer_internal.h"
 
-static struct status checkpoint_write(struct trainer *trainer)
+/* What rank 0 does with the state that all have. */
+static struct status checkpoint_put(struct trainer *trainer, bool is_best)
 {
+    TRY(checkpoint_save(trainer->checkpoint_stem, trainer->weights, &trainer->state,
+                        trainer->data->classes, trainer->stored_options));
+    struct json *record = json_object_new();
+    json_set_integer(record, "epoch", (int64_t)trainer->state.epoch);
+    json_set_integer(record, "step", (int64_t)trainer->state.step);
+    run_log_record(trainer->log, "checkpoint", record);
+    trainer->saved = true;
+    return is_best ? checkpoint_copy(trainer->checkpoint_stem, trainer->best_stem) : OK;
+}
+
+/* Tells all ranks whether rank 0 saved; its failure is its own to report. */
+static struct status saved_share(struct trainer *trainer)
+{
+    uint8_t saved = trainer->saved;
+    TRY(comm_broadcast(trainer->comm, &saved, sizeof saved, 0));
+    trainer->saved = saved;
+    return OK;
+}
+
+static bool is_disk_trouble(const struct status *status)
+{
+    return status->code == STATUS_NO_SPACE || status->code == STATUS_IO;
+}
+
+/* Saves, also as the best. *ret_disk is rank 0's trouble with its disk, which the others only hear
+ * of by trainer->saved. */
+static struct status checkpoint_write(struct trainer *trainer, bool is_best,
+                                      struct status *ret_disk)
+{
+    *ret_disk = OK;
     TRY(trainer_take_metrics(trainer));
     TRY(trainer_note_updates(trainer));
     if (trainer->bad_losses)
@@ -20,36 +51,40 @@ static struct status checkpoint_write(struct trainer *trainer)
              "), so nothing was saved: try a lower --lr or more --warmup-epochs",
              trainer->state.epoch, trainer->state.step);
     TRY(model_read(trainer->model, trainer->weights, true));
-    TRY(checkpoint_save(trainer->checkpoint_stem, trainer->weights, &trainer->state,
-                        trainer->data->classes, trainer->stored_options));
-    struct json *record = json_object_new();
-    json_set_integer(record, "epoch", (int64_t)trainer->state.epoch);
-    json_set_integer(record, "step", (int64_t)trainer->state.step);
-    run_log_record(trainer->log, "checkpoint", record);
-    trainer->saved = true;
-    return OK;
+    if (trainer_writes(trainer)) {
+        struct status status = checkpoint_put(trainer, is_best);
+        if (status.code != STATUS_DONE && !is_disk_trouble(&status))
+            return status;
+        *ret_disk = status;
+    }
+    return saved_share(trainer);
 }
 
-/* Saves, also as the best; a disk that refuses is said, and the run goes on. */
+/* Saves; a disk that refuses is said, and the run goes on. */
 static struct status checkpoint_try(struct trainer *trainer, bool is_best)
 {
-    struct status status = checkpoint_write(trainer);
-    if (status.code == STATUS_DONE && is_best)
-        status = checkpoint_copy(trainer->checkpoint_stem, trainer->best_stem);
-    if (status.code != STATUS_NO_SPACE && status.code != STATUS_IO)
-        return status;
-    log_warning("no checkpoint at epoch %" PRIu64 ", step %" PRIu64
-                ": %s. Training goes on; the one before is intact",
-                trainer->state.epoch, trainer->state.step, status_message(&status));
-    status_ignore(status);
+    struct status disk;
+    TRY(checkpoint_write(trainer, is_best, &disk));
+    if (disk.code != STATUS_DONE)
+        log_warning("no checkpoint at epoch %" PRIu64 ", step %" PRIu64
+                    ": %s. Training goes on; the one before is intact",
+                    trainer->state.epoch, trainer->state.step, status_message(&disk));
+    status_ignore(disk);
     return OK;
 }
 
 static struct status checkpoint_finish(struct trainer *trainer)
 {
-    if (trainer->saved)
-        return OK;
-    return status_context(checkpoint_write(trainer), "the run ended without its last checkpoint");
+    struct status disk = OK;
+    if (!trainer->saved)
+        TRY(status_context(checkpoint_write(trainer, false, &disk),
+                           "the run ended without its last checkpoint"));
+    if (disk.code != STATUS_DONE)
+        return status_context(disk, "the run ended without its last checkpoint");
+    if (!trainer->saved)
+        FAIL(STATUS_NO_SPACE, "the run ended without its last checkpoint, which rank 0 could not "
+                              "write");
+    return OK;
 }
 
 /* Saves and says how to go on. */
@@ -57,6 +92,8 @@ static struct status stop_here(struct trainer *trainer)
 {
     CLEANUP(memory_free) char *command = NULL;
     TRY(checkpoint_finish(trainer));
+    if (!trainer_writes(trainer)) /* rank 0 says it for all */
+        FAIL(STATUS_STOPPED, "%s", "");
     TRY(shell_command(&command, "headrace train --resume auto --out %s", trainer->options->out));
     FAIL(STATUS_STOPPED,
          "stopped as asked at epoch %" PRIu64 ", step %" PRIu64 " of %" PRIu64
@@ -107,7 +144,10 @@ static struct status epoch_train(struct trainer *trainer)
     trainer->epoch_skips = 0;
     TRY(feed_start(trainer->data->train, state->epoch, state->step * trainer->division.accumulate));
     TRY(trainer_begin_updates(trainer));
-    while (state->step < state->steps_per_epoch && !steps_are_done(trainer) && !stop_requested()) {
+    while (state->step < state->steps_per_epoch && !steps_are_done(trainer)) {
+        TRY(ranks_vote(trainer->comm, stop_requested(), &trainer->stopping));
+        if (trainer->stopping)
+            break;
         TRY(trainer_step(trainer));
         TRY(checkpoint_step(trainer));
     }
@@ -119,8 +159,8 @@ static struct status epoch_train(struct trainer *trainer)
 struct status trainer_evaluate(struct trainer *trainer, struct metric_sums *ret_sums)
 {
     double started_s = clock_seconds();
-    TRY(evaluate_run(trainer->model, trainer->eval_plan, trainer->data->val, trainer->log,
-                     (uint64_t)trainer->options->print_freq, ret_sums));
+    TRY(evaluate_run(trainer->model, trainer->eval_plan, trainer->data->val, trainer->comm,
+                     trainer->log, (uint64_t)trainer->options->print_freq, ret_sums));
     return run_log_eval(trainer->log, trainer->state.epoch, ret_sums, clock_seconds() - started_s);
 }
 
@@ -150,7 +190,7 @@ struct status trainer_run(struct trainer *trainer)
     const struct run_state *state = &trainer->state;
     while (state->epoch < (uint64_t)trainer->options->epochs && !steps_are_done(trainer)) {
         TRY(epoch_train(trainer));
-        if (stop_requested())
+        if (trainer->stopping)
             return stop_here(trainer);
         if (state->step < state->steps_per_epoch)
             break;

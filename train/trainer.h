@@ -9,17 +9,20 @@
 #include "base/scope.h"
 #include "base/status.h"
 #include "train/checkpoint.h"
+#include "train/comm.h"
 #include "train/options.h"
 
 struct trainer;
 
-/* Opens data, network, device and RUN_DIR (options->out). `options` is borrowed. `checkpoint`
- * (NULL: none, start anew) is taken over: the run goes on from it. `lines` (borrowed, NULL: none)
- * takes the lines of the run. With options->evaluate nothing is trained and RUN_DIR is not touched.
- * Fails with STATUS_USAGE where RUN_DIR holds a run already and there is no checkpoint to go on
- * from. */
-struct status trainer_open(const struct train_options *options, struct checkpoint *checkpoint,
-                           FILE *lines, struct trainer **ret_trainer);
+/* Opens data, network, device and RUN_DIR (options->out). `options` is borrowed. `comm` (borrowed)
+ * joins the processes that train together, which all make the same calls; rank 0 alone writes to
+ * RUN_DIR and `lines` (borrowed, NULL: none), which takes the lines of the run. `checkpoint` (NULL:
+ * none, start anew) is taken over: the run goes on from it. With options->evaluate nothing is
+ * trained and RUN_DIR is not touched. Fails with STATUS_USAGE where RUN_DIR holds a run already and
+ * there is no checkpoint to go on from. */
+struct status trainer_open(const struct train_options *options, struct comm *comm,
+                           struct checkpoint *checkpoint, FILE *lines,
+                           struct trainer **ret_trainer);
 void trainer_close(struct trainer *trainer);
 CLEANUP_POINTER(trainer_close, struct trainer)
 

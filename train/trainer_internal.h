@@ -1,16 +1,19 @@
 #ifndef HEADRACE_TRAIN_TRAINER_INTERNAL_H
 #define HEADRACE_TRAIN_TRAINER_INTERNAL_H
 
-/* What trainer.c (the loop), trainer_step.c (a step of it) and trainer_open.c (how it comes to be)
+/* What trainer.c (the loop), trainer_step.c (a step of it), trainer_open.c (how it comes to be)
+ * and trainer_agree.c (what all its processes have in common)
  * share. */
 
 #include "train/dataset.h"
 #include "train/model.h"
+#include "train/ranks.h"
 #include "train/run_log.h"
 #include "train/trainer.h"
 
 struct trainer {
     const struct train_options *options;
+    struct comm *comm;             /* borrowed */
     struct json *stored_options;   /* as checkpoints keep them */
     struct checkpoint *checkpoint; /* what was resumed; NULL: a new run */
     bool resumed_in_place;         /* it lies in RUN_DIR */
@@ -31,13 +34,26 @@ struct trainer {
     struct line line;
     double window_started_s; /* since the last printed line */
     uint64_t window_images;
-    uint64_t pending;             /* micro-batches whose metrics were not taken yet */
-    struct metric_sums step_sums; /* of the micro-batches of a step that is not complete */
-    unsigned bad_losses;          /* steps in a row with a loss that is not finite */
-    unsigned skips_in_a_row;      /* steps whose update was skipped */
+    uint64_t pending;        /* micro-batches whose metrics were not taken yet */
+    unsigned bad_losses;     /* steps in a row with a loss that is not finite */
+    unsigned skips_in_a_row; /* steps whose update was skipped */
     uint64_t epoch_skips;
-    bool saved; /* the state as it is now is in the checkpoint */
+    bool stopping; /* all processes agreed to stop before the next step */
+    bool saved;    /* the state as it is now is in the checkpoint */
 };
+
+/* Whether this process writes what the run leaves. */
+static inline bool trainer_writes(const struct trainer *trainer)
+{
+    return comm_rank(trainer->comm) == 0;
+}
+
+/* Each fails on all processes when they do not have the same. */
+struct status trainer_agree_options(struct trainer *trainer);
+struct status trainer_agree_data(struct trainer *trainer);
+struct status trainer_agree_device(struct trainer *trainer);
+/* Leaves the weights and momentum of the device in trainer->weights. */
+struct status trainer_agree_weights(struct trainer *trainer);
 
 /* Steps done since the run's first epoch began. */
 uint64_t trainer_global_step(const struct trainer *trainer);

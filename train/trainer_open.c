@@ -59,6 +59,8 @@ static struct status run_folder_make(struct trainer *trainer)
     const char *out = trainer->options->out;
     TRY(path_join(out, "checkpoint", &trainer->checkpoint_stem));
     TRY(path_join(out, "model_best", &trainer->best_stem));
+    if (!trainer_writes(trainer))
+        return OK;
     TRY(folder_create(out));
     TRY(checkpoint_recover(trainer->checkpoint_stem));
     return checkpoint_recover(trainer->best_stem);
@@ -82,6 +84,8 @@ static struct status device_open(struct trainer *trainer)
     const struct backend_config config = {
         .dtype = (enum train_dtype)options->dtype,
         .threads = (unsigned)options->threads,
+        .comm = trainer->comm,
+        .sync_bn = options->sync_bn,
     };
     TRY(model_open(trainer->network, device_names[options->device], &config, &trainer->model));
     enum train_dtype dtype = trainer->model->ops->dtype(trainer->model->backend);
@@ -100,11 +104,18 @@ static struct status batch_divide(struct trainer *trainer)
 {
     const struct model *model = trainer->model;
     trainer->division = (struct division){
-        .processes = 1,
+        .processes = comm_size(trainer->comm),
+        .rank = comm_rank(trainer->comm),
         .replicas = model->ops->replicas(model->backend),
         .accumulate = (uint32_t)trainer->options->accumulate,
     };
-    TRY(division_make((uint32_t)trainer->options->batch_size, &trainer->division));
+    uint32_t batch = (uint32_t)trainer->options->batch_size;
+    if (trainer->options->evaluate) { /* any batch is as good, and its rest counts for nothing */
+        uint32_t parts = trainer->division.processes * trainer->division.replicas;
+        trainer->division.accumulate = 1;
+        batch = (batch + parts - 1) / parts * parts;
+    }
+    TRY(division_make(batch, &trainer->division));
     return memory_alloc(trainer->division.accumulate, sizeof *trainer->inputs, &trainer->inputs);
 }
 
@@ -145,7 +156,8 @@ static struct status plans_open(struct trainer *trainer)
     };
     const struct plan_config eval = {
         .mode = PLAN_EVAL,
-        .batch = dataset_val_batch(trainer->data, options, &trainer->division),
+        .batch = dataset_val_batch(trainer->data, options, &trainer->division) /
+                 trainer->division.processes,
         .height = crop,
         .width = crop,
     };
@@ -175,6 +187,7 @@ static struct status order_check(const struct trainer *trainer)
 /* What may differ from the resumed run and still end well, said; what may not, refused. */
 static struct status position_check(const struct trainer *trainer)
 {
+    const struct train_options *options = trainer->options;
     const struct run_state *old = &trainer->checkpoint->state, *state = &trainer->state;
     if (old->step && (old->steps_per_epoch != state->steps_per_epoch ||
                       old->train_images != state->train_images))
@@ -190,6 +203,12 @@ static struct status position_check(const struct trainer *trainer)
              pixels_names[old->pixels], pixels_names[state->pixels]);
     if (old->step)
         TRY(order_check(trainer));
+    if (old->device_batch && old->device_batch != state->device_batch &&
+        !(options->sync_bn && options->accumulate == 1))
+        log_note("the run was made with %u images a device and micro-batch, now it is %u: batches "
+                 "and their order are the same, but each part is normalised by itself, so that "
+                 "the numbers will differ (--sync-bn normalises over all processes)",
+                 old->device_batch, state->device_batch);
     if (strcmp(old->backend, state->backend) != 0 || old->threads != state->threads)
         log_note("the run was made with backend %s and %u threads, now %s and %u: the results may "
                  "differ in the last bits",
@@ -208,6 +227,7 @@ static struct status state_start(struct trainer *trainer)
         .dtype = trainer->model->ops->dtype(trainer->model->backend),
         .threads = trainer->model->threads,
         .pixels = (enum pixels)options->pixels,
+        .device_batch = trainer->division.device_batch,
     };
     snprintf(state->arch, sizeof state->arch, "%s", trainer->network->arch);
     snprintf(state->backend, sizeof state->backend, "%s", trainer->model->backend_name);
@@ -257,6 +277,8 @@ static struct status start_record(struct trainer *trainer, const char *device)
     json_set_string(record, "device", device);
     json_set_string(record, "dtype", train_dtype_names[state->dtype]);
     json_set_integer(record, "threads", state->threads);
+    json_set_integer(record, "processes", comm_size(trainer->comm));
+    json_set_integer(record, "device_batch", state->device_batch);
     json_set_copy(record, "options", trainer->stored_options);
     run_log_record(trainer->log, "start", record);
     return OK;
@@ -291,6 +313,11 @@ static struct status start_print(struct trainer *trainer)
     if (!trainer->data->val)
         log_note("there is no validation set (--val): nothing is evaluated, and no best weights "
                  "are kept, only the last");
+    if (comm_size(trainer->comm) > 1)
+        TRY(run_log_print(trainer->log, "%u processes on %u machine%s, joined by %s",
+                          comm_size(trainer->comm), comm_nodes(trainer->comm),
+                          comm_nodes(trainer->comm) == 1 ? "" : "s",
+                          comm_description(trainer->comm)));
     CLEANUP(buffer_done) struct buffer division = {0};
     const char *division_text;
     TRY(division_append(&trainer->division, &division));
@@ -302,33 +329,46 @@ static struct status start_print(struct trainer *trainer)
                          state->steps_per_epoch);
 }
 
+/* Rank 0 opens the data first: it may list a folder, and the others then find its index. */
+static struct status data_open(struct trainer *trainer)
+{
+    const struct class_table *classes = trainer->checkpoint ? trainer->checkpoint->classes : NULL;
+    if (!trainer_writes(trainer))
+        TRY(comm_barrier(trainer->comm));
+    TRY(dataset_open(trainer->options, classes, !trainer->options->evaluate, &trainer->data));
+    return trainer_writes(trainer) ? comm_barrier(trainer->comm) : OK;
+}
+
 static struct status trainer_fill(struct trainer *trainer, FILE *lines)
 {
     const struct train_options *options = trainer->options;
-    bool train = !options->evaluate;
-    const struct class_table *classes = trainer->checkpoint ? trainer->checkpoint->classes : NULL;
+    bool train = !options->evaluate, writes = trainer_writes(trainer);
     struct tensor_format format = tensor_format_imagenet;
     trainer->stored_options = json_object_new();
     TRY(option_store(train_option_table, options, trainer->stored_options));
-    if (train)
+    if (train && writes)
         TRY(run_folder_check(trainer));
-    TRY(dataset_open(options, classes, train, &trainer->data));
+    TRY(trainer_agree_options(trainer));
+    TRY(data_open(trainer));
+    TRY(trainer_agree_data(trainer));
     TRY(network_make(trainer));
     TRY(device_open(trainer));
+    TRY(trainer_agree_device(trainer));
     trainer->model->ops->input_format(trainer->model->backend, &format);
     TRY(batch_divide(trainer));
     TRY(dataset_start(trainer->data, options, &trainer->division, &format));
     TRY(state_start(trainer));
     TRY(weights_start(trainer));
+    TRY(trainer_agree_weights(trainer));
     TRY(plans_open(trainer));
     if (train)
         TRY(run_folder_make(trainer));
-    TRY(run_log_open(lines, train ? options->out : NULL, &trainer->log));
+    TRY(run_log_open(writes ? lines : NULL, train && writes ? options->out : NULL, &trainer->log));
     return start_print(trainer);
 }
 
-struct status trainer_open(const struct train_options *options, struct checkpoint *checkpoint,
-                           FILE *lines, struct trainer **ret_trainer)
+struct status trainer_open(const struct train_options *options, struct comm *comm,
+                           struct checkpoint *checkpoint, FILE *lines, struct trainer **ret_trainer)
 {
     CLEANUP(trainer_close) struct trainer *trainer = NULL;
     struct status status = memory_alloc(1, sizeof *trainer, &trainer);
@@ -337,6 +377,7 @@ struct status trainer_open(const struct train_options *options, struct checkpoin
         return status;
     }
     trainer->options = options;
+    trainer->comm = comm;
     trainer->checkpoint = checkpoint;
     TRY(trainer_fill(trainer, lines));
     *ret_trainer = MOVE(trainer);

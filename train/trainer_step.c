@@ -83,13 +83,18 @@ static struct status skips_fail(struct trainer *trainer)
          name ? name : "");
 }
 
-/* After each step, by its sums. */
-static struct status step_check(struct trainer *trainer, const struct step_metrics *metrics)
+/* What a step came to, over its micro-batches and all processes. */
+struct step_result {
+    struct metric_sums sums;
+    struct step_metrics last; /* of its last micro-batch in this process; of it what is no sum */
+};
+
+static struct status step_check(struct trainer *trainer, const struct step_result *result)
 {
-    bool bad = !isfinite(trainer->step_sums.loss);
+    bool bad = !isfinite(result->sums.loss), applied = result->last.applied;
     trainer->bad_losses = bad ? trainer->bad_losses + 1 : 0;
-    trainer->skips_in_a_row = metrics->applied ? 0 : trainer->skips_in_a_row + 1;
-    trainer->epoch_skips += !metrics->applied;
+    trainer->skips_in_a_row = applied ? 0 : trainer->skips_in_a_row + 1;
+    trainer->epoch_skips += !applied;
     if (trainer->bad_losses >= most_bad_losses)
         FAIL(STATUS_FAILED,
              "the loss was not finite in %u steps in a row (epoch %" PRIu64 ", before step %" PRIu64
@@ -100,31 +105,55 @@ static struct status step_check(struct trainer *trainer, const struct step_metri
     return OK;
 }
 
-static struct status metrics_add(struct trainer *trainer, const struct step_metrics *metrics)
+/* The steps since the last call, as this process sees them; *ret_results is heap memory. */
+static struct status results_read(struct trainer *trainer, struct step_result **ret_results,
+                                  size_t *ret_count)
 {
-    struct line *line = &trainer->line;
-    sums_add(&trainer->state.epoch_sums, metrics);
-    sums_add(&trainer->step_sums, metrics);
-    if (!metrics->completes)
-        return OK;
-    line->last = trainer->step_sums;
-    line->lr = metrics->learning_rate;
-    line->loss_scale = metrics->loss_scale;
-    TRY(step_check(trainer, metrics));
-    trainer->step_sums = (struct metric_sums){0};
+    CLEANUP(memory_free) struct step_metrics *metrics = NULL;
+    CLEANUP(memory_free) struct step_result *results = NULL;
+    size_t count = trainer->pending, steps = 0;
+    trainer->pending = 0;
+    TRY(memory_alloc(count + 1, sizeof *metrics, &metrics));
+    TRY(memory_alloc(count + 1, sizeof *results, &results));
+    if (count)
+        TRY(trainer->model->ops->plan_metrics(trainer->train_plan, metrics, count, &count));
+    for (size_t i = 0; i < count; i++) {
+        sums_add(&results[steps].sums, &metrics[i]);
+        results[steps].last = metrics[i];
+        steps += metrics[i].completes;
+    }
+    *ret_results = MOVE(results);
+    *ret_count = steps;
+    return OK;
+}
+
+/* The sums of all processes; what is no sum is the same everywhere. */
+static struct status results_join(struct comm *comm, struct step_result *results, size_t count)
+{
+    CLEANUP(memory_free) struct metric_sums *sums = NULL;
+    TRY(memory_alloc(count + 1, sizeof *sums, &sums));
+    for (size_t i = 0; i < count; i++)
+        sums[i] = results[i].sums;
+    TRY(sums_join(comm, sums, count));
+    for (size_t i = 0; i < count; i++)
+        results[i].sums = sums[i];
     return OK;
 }
 
 struct status trainer_take_metrics(struct trainer *trainer)
 {
-    struct step_metrics metrics[64];
-    size_t count = ARRAY_LENGTH(metrics);
-    trainer->pending = 0;
-    while (count == ARRAY_LENGTH(metrics)) {
-        TRY(trainer->model->ops->plan_metrics(trainer->train_plan, metrics, ARRAY_LENGTH(metrics),
-                                              &count));
-        for (size_t i = 0; i < count; i++)
-            TRY(metrics_add(trainer, &metrics[i]));
+    CLEANUP(memory_free) struct step_result *results = NULL;
+    struct line *line = &trainer->line;
+    size_t count;
+    TRY(results_read(trainer, &results, &count));
+    TRY(results_join(trainer->comm, results, count));
+    for (size_t i = 0; i < count; i++) {
+        line->last = results[i].sums;
+        line->lr = results[i].last.learning_rate;
+        line->loss_scale = results[i].last.loss_scale;
+        sums_add_sums(&trainer->state.epoch_sums, &results[i].sums);
+        trainer->window_images += results[i].sums.count;
+        TRY(step_check(trainer, &results[i]));
     }
     return OK;
 }
@@ -156,8 +185,19 @@ static struct status micro_batch_run(struct trainer *trainer, struct step_input 
     for (size_t i = 0; i < trainer->network->param_count; i++)
         if (trainer->network->params[i].kind == PARAM_COUNTER)
             trainer->weights->counters[i]++;
-    trainer->window_images += input->valid;
     trainer->pending++;
+    return OK;
+}
+
+/* Images of a step that could be read, in all processes. */
+static struct status valid_count(struct trainer *trainer, const struct step_input *inputs,
+                                 uint32_t count, uint64_t *ret_valid)
+{
+    double valid = 0;
+    for (uint32_t i = 0; i < count; i++)
+        valid += inputs[i].valid;
+    TRY(comm_sum_f64(trainer->comm, &valid, 1));
+    *ret_valid = (uint64_t)valid;
     return OK;
 }
 
@@ -171,9 +211,7 @@ static struct status step_compute(struct trainer *trainer, double *waited_s)
     uint64_t divisor = (uint64_t)count * division_micro_batch(&trainer->division);
     if (count_first) {
         TRY(inputs_take(trainer, count, waited_s));
-        divisor = 0;
-        for (uint32_t i = 0; i < count; i++)
-            divisor += inputs[i].valid;
+        TRY(valid_count(trainer, inputs, count, &divisor));
     }
     for (uint32_t i = 0; i < count; i++) {
         if (!count_first)

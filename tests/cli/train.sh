@@ -51,7 +51,7 @@ expect_error 1 'neither train\.idx nor a folder train/'
 headrace train
 expect_error 2 'no training set'
 WORLD_SIZE=8 headrace train --synthetic
-expect_error 1 'one of 8 processes \(WORLD_SIZE\)'
+expect_error 2 'WORLD_SIZE is .8., but RANK is not set: .* --launcher alone'
 printf 'PK\003\004' >"$work/w.pth"
 headrace train -e --weights "$work/w.pth" "${small[@]}"
 expect_error 1 'save_file'

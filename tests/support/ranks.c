@@ -44,6 +44,7 @@ void ranks_start(struct ranks *ranks, unsigned rank, unsigned world, rank_fn *fn
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failed assertion ends the rank, not its test */
         struct status status = rank_run(ranks, fn);
         const char *message = status_message(&status);
         status_ignore(file_write_atomic(path, message, strlen(message)));

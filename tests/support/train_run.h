@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "train/comm.h"
 #include "train/run_state.h"
 
 struct trainer;
@@ -12,6 +13,9 @@ struct trainer;
  * (NULL: nowhere) takes the lines; *ret_sums is set by -e. */
 struct status train_run_sums(const char *arguments, FILE *lines, struct metric_sums *ret_sums);
 struct status train_run(const char *arguments);
+/* As one of several processes. */
+struct status train_run_with(struct comm *comm, const char *arguments,
+                             struct metric_sums *ret_sums);
 /* `prepare` may change what the trainer works with before it starts. */
 struct status train_run_prepared(const char *arguments, void (*prepare)(struct trainer *));
 

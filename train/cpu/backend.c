@@ -46,6 +46,10 @@ static struct status backend_open(const struct backend_config *config, struct ba
     unsigned cores = cores_available();
     backend->threads = config->threads > 0 && config->threads < cores ? config->threads : cores;
     backend->kernels = kernels_find(cpu_level(), backend->dtype);
+    if (config->comm && comm_size(config->comm) > 1) {
+        backend->comm = config->comm;
+        backend->sync_bn = config->sync_bn;
+    }
     TRY(onednn_open(&backend->onednn));
     *ret_backend = MOVE(backend);
     return OK;

@@ -17,13 +17,15 @@ struct status bn_sums_init(struct bn_sums *sums, const struct backend *backend,
     *sums = (struct bn_sums){.backend = backend, .stride = channels_max};
     size_t count = (size_t)backend->threads * BN_SUMS * channels_max;
     TRY(memory_alloc_tensor(count * sizeof *sums->totals, &sums->totals));
-    return memory_alloc_tensor(count * sizeof *sums->partial, &sums->partial);
+    TRY(memory_alloc_tensor(count * sizeof *sums->partial, &sums->partial));
+    return memory_alloc(2 * (size_t)channels_max, sizeof *sums->joined, &sums->joined);
 }
 
 void bn_sums_done(struct bn_sums *sums)
 {
     memory_free(sums->totals);
     memory_free(sums->partial);
+    memory_free(sums->joined);
 }
 
 static double *totals_of(const struct bn_sums *sums, unsigned part, unsigned kind)
@@ -123,29 +125,76 @@ static struct rows rows_next(const struct bn *bn, struct rows all, struct rows b
     return rows_first(bn, (struct rows){block.end, all.end, all.channels});
 }
 
-/* From the sums over (y − pivot), whose pivot stands in bn->mean. */
-static void statistics_finish(struct bn *bn, const struct bn_sums *sums, struct store *store)
+/* The rows that a normalisation's statistics are taken over. */
+static double rows_of_all(const struct bn *bn, const struct backend *backend)
+{
+    return (double)bn->rows * (backend->sync_bn ? comm_size(backend->comm) : 1);
+}
+
+/* Mean and variance of this process's rows, from the sums over (y − pivot), whose pivot stands in
+ * bn->mean. */
+static void moments_collect(const struct bn *bn, const struct bn_sums *sums, double *ret_mean,
+                            double *ret_variance)
+{
+    double n = (double)bn->rows;
+    for (uint32_t c = 0; c < bn->channels; c++) {
+        double offset = sum_over_parts(sums, 0, c) / n;
+        double variance = sum_over_parts(sums, 1, c) / n - offset * offset;
+        ret_mean[c] = offset + (double)bn->mean[c];
+        ret_variance[c] = variance < 0 ? 0 : variance;
+    }
+}
+
+/* From each process's moments those of all rows; `variance` follows `mean` in memory. Sums are
+ * taken around the running mean, which all processes have in common and which is close to each
+ * mean. */
+static struct status moments_join(const struct bn *bn, const struct backend *backend,
+                                  const float *running_mean, double *mean, double *variance)
+{
+    const double n = (double)bn->rows, all = rows_of_all(bn, backend);
+    for (uint32_t c = 0; c < bn->channels; c++) {
+        double offset = mean[c] - (double)running_mean[c];
+        mean[c] = n * offset;
+        variance[c] = n * (variance[c] + offset * offset);
+    }
+    TRY(comm_sum_f64(backend->comm, mean, 2 * (size_t)bn->channels));
+    for (uint32_t c = 0; c < bn->channels; c++) {
+        double offset = mean[c] / all;
+        mean[c] = (double)running_mean[c] + offset;
+        variance[c] = fmax(variance[c] / all - offset * offset, 0);
+    }
+    return OK;
+}
+
+static void moments_apply(struct bn *bn, struct store *store, double n, const double *mean,
+                          const double *variance)
 {
     const float *gamma = store_value(store, bn->param + BN_GAMMA);
     const float *beta = store_value(store, bn->param + BN_BETA);
     float *running_mean = store_value(store, bn->param + BN_RUNNING_MEAN);
     float *running_var = store_value(store, bn->param + BN_RUNNING_VAR);
-    double n = (double)bn->rows;
     for (uint32_t c = 0; c < bn->channels; c++) {
-        double offset = sum_over_parts(sums, 0, c) / n;
-        double mean = offset + (double)bn->mean[c];
-        double variance = sum_over_parts(sums, 1, c) / n - offset * offset;
-        if (variance < 0)
-            variance = 0;
-        double scale = gamma[c] / sqrt(variance + BN_EPSILON);
-        bn->mean[c] = (float)mean;
-        bn->deviation_inverse[c] = (float)(1 / sqrt(variance + BN_EPSILON));
+        double scale = gamma[c] / sqrt(variance[c] + BN_EPSILON);
+        bn->mean[c] = (float)mean[c];
+        bn->deviation_inverse[c] = (float)(1 / sqrt(variance[c] + BN_EPSILON));
         bn->scale[c] = (float)scale;
-        bn->shift[c] = (float)(beta[c] - mean * scale);
-        running_mean[c] = (float)((1 - BN_MOMENTUM) * running_mean[c] + BN_MOMENTUM * mean);
+        bn->shift[c] = (float)(beta[c] - mean[c] * scale);
+        running_mean[c] = (float)((1 - BN_MOMENTUM) * running_mean[c] + BN_MOMENTUM * mean[c]);
         running_var[c] =
-            (float)((1 - BN_MOMENTUM) * running_var[c] + BN_MOMENTUM * variance * n / (n - 1));
+            (float)((1 - BN_MOMENTUM) * running_var[c] + BN_MOMENTUM * variance[c] * n / (n - 1));
     }
+}
+
+static struct status statistics_finish(struct bn *bn, struct bn_sums *sums, struct store *store)
+{
+    const struct backend *backend = sums->backend;
+    double *mean = sums->joined, *variance = mean + bn->channels;
+    moments_collect(bn, sums, mean, variance);
+    if (backend->sync_bn)
+        TRY(moments_join(bn, backend, store_value(store, bn->param + BN_RUNNING_MEAN), mean,
+                         variance));
+    moments_apply(bn, store, rows_of_all(bn, backend), mean, variance);
+    return OK;
 }
 
 /* Sets the mean to that of the first rows: deviations from it are small where the values may not
@@ -161,7 +210,7 @@ static void pivot_estimate(struct bn *bn, const struct bn_sums *sums, const void
         bn->mean[c] = total[c] / (float)first.end;
 }
 
-void bn_measure(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y)
+struct status bn_measure(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y)
 {
     const struct backend *backend = sums->backend;
     const struct kernels *kernels = backend->kernels;
@@ -176,7 +225,7 @@ void bn_measure(struct bn *bn, struct bn_sums *sums, struct store *store, const 
             part_collect(sums, part, 2, bn->channels);
         }
     }
-    statistics_finish(bn, sums, store);
+    return statistics_finish(bn, sums, store);
 }
 
 void bn_apply_relu(const struct bn *bn, const struct backend *backend, const void *y, void *z)
@@ -213,28 +262,35 @@ void bn_apply_relu_pool(const struct bn *bn, const struct backend *backend,
     }
 }
 
-/* Gradients of γ and β, and the factors of the gradient at y, from the sums of kinds first_kind and
- * first_kind + 1. */
-static void reduction_finish(struct bn *bn, const struct bn_sums *sums, unsigned first_kind,
-                             struct store *store)
+/* This process's gradients of γ and β, and the factors of the gradient at y, from the sums of kinds
+ * first_kind and first_kind + 1. */
+static struct status reduction_finish(struct bn *bn, struct bn_sums *sums, unsigned first_kind,
+                                      struct store *store)
 {
+    const struct backend *backend = sums->backend;
     float *gamma_gradient = store_gradient(store, bn->param + BN_GAMMA);
     float *beta_gradient = store_gradient(store, bn->param + BN_BETA);
-    double n = (double)bn->rows;
+    double *sum = sums->joined, *normalised = sum + bn->channels;
     for (uint32_t c = 0; c < bn->channels; c++) {
-        double sum = sum_over_parts(sums, first_kind, c);
-        double deviation_inverse = bn->deviation_inverse[c], scale = bn->scale[c];
-        double normalised = sum_over_parts(sums, first_kind + 1, c) * deviation_inverse;
-        gamma_gradient[c] = (float)normalised;
-        beta_gradient[c] = (float)sum;
-        bn->from_gradient[c] = bn->scale[c];
-        bn->from_input[c] = (float)(-scale * normalised * deviation_inverse / n);
-        bn->constant[c] = (float)(-scale * sum / n);
+        sum[c] = sum_over_parts(sums, first_kind, c);
+        normalised[c] = sum_over_parts(sums, first_kind + 1, c) * (double)bn->deviation_inverse[c];
+        gamma_gradient[c] = (float)normalised[c];
+        beta_gradient[c] = (float)sum[c];
     }
+    if (backend->sync_bn)
+        TRY(comm_sum_f64(backend->comm, sum, 2 * (size_t)bn->channels));
+    const double n = rows_of_all(bn, backend);
+    for (uint32_t c = 0; c < bn->channels; c++) {
+        double deviation_inverse = bn->deviation_inverse[c], scale = bn->scale[c];
+        bn->from_gradient[c] = bn->scale[c];
+        bn->from_input[c] = (float)(-scale * normalised[c] * deviation_inverse / n);
+        bn->constant[c] = (float)(-scale * sum[c] / n);
+    }
+    return OK;
 }
 
-void bn_backward_relu(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y,
-                      void *d)
+struct status bn_backward_relu(struct bn *bn, struct bn_sums *sums, struct store *store,
+                               const void *y, void *d)
 {
     const struct backend *backend = sums->backend;
     const struct kernels *kernels = backend->kernels;
@@ -248,17 +304,18 @@ void bn_backward_relu(struct bn *bn, struct bn_sums *sums, struct store *store, 
             part_collect(sums, part, 2, bn->channels);
         }
     }
-    reduction_finish(bn, sums, 0, store);
+    TRY(reduction_finish(bn, sums, 0, store));
     FOR_PARTS(part, backend->threads)
     {
         struct rows rows = rows_of_part(bn, part, backend->threads);
         kernels->bn_propagate(rows, y, d, forward_of(bn), backward_of(bn), d);
     }
+    return OK;
 }
 
-void bn_backward_add_relu(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y,
-                          const struct bn_shortcut *shortcut, const uint8_t *mask, void *p,
-                          const void *q, void *out)
+struct status bn_backward_add_relu(struct bn *bn, struct bn_sums *sums, struct store *store,
+                                   const void *y, const struct bn_shortcut *shortcut,
+                                   const uint8_t *mask, void *p, const void *q, void *out)
 {
     const struct backend *backend = sums->backend;
     const struct kernels *kernels = backend->kernels;
@@ -276,9 +333,9 @@ void bn_backward_add_relu(struct bn *bn, struct bn_sums *sums, struct store *sto
             part_collect(sums, part, shortcut ? 4 : 2, bn->channels);
         }
     }
-    reduction_finish(bn, sums, 0, store);
+    TRY(reduction_finish(bn, sums, 0, store));
     if (shortcut)
-        reduction_finish(shortcut->bn, sums, 2, store);
+        TRY(reduction_finish(shortcut->bn, sums, 2, store));
     FOR_PARTS(part, backend->threads)
     {
         FOR_BLOCKS(block, bn, part, backend->threads)
@@ -288,11 +345,12 @@ void bn_backward_add_relu(struct bn *bn, struct bn_sums *sums, struct store *sto
                 kernels->bn_propagate(block, shortcut->y, p, no_relu, backward_of(shortcut->bn), p);
         }
     }
+    return OK;
 }
 
-void bn_backward_relu_pool(struct bn *bn, struct bn_sums *sums, struct store *store,
-                           const struct pool_shape *pool, const void *y, const uint8_t *index,
-                           const void *p, const void *q, void *d)
+struct status bn_backward_relu_pool(struct bn *bn, struct bn_sums *sums, struct store *store,
+                                    const struct pool_shape *pool, const void *y,
+                                    const uint8_t *index, const void *p, const void *q, void *d)
 {
     const struct backend *backend = sums->backend;
     const struct kernels *kernels = backend->kernels;
@@ -309,10 +367,11 @@ void bn_backward_relu_pool(struct bn *bn, struct bn_sums *sums, struct store *st
             part_collect(sums, part, 2, bn->channels);
         }
     }
-    reduction_finish(bn, sums, 0, store);
+    TRY(reduction_finish(bn, sums, 0, store));
     FOR_PARTS(part, backend->threads)
     {
         struct rows rows = rows_of_part(bn, part, backend->threads);
         kernels->bn_propagate(rows, y, d, no_relu, backward_of(bn), d);
     }
+    return OK;
 }

@@ -2,8 +2,9 @@
 #define HEADRACE_TRAIN_CPU_BN_H
 
 /* Batch normalisation in training, fused with the ReLU, addition or max pool behind it, over all
- * threads. Every sum is made in the same order for the same number of threads: f32 over short
- * ranges of rows, f64 over a thread's ranges and over the threads. */
+ * threads and, with sync_bn, all processes. Every sum is made in the same order for the same number
+ * of threads: f32 over short ranges of rows, f64 over a thread's ranges, the threads and the
+ * processes. */
 
 #include "base/scope.h"
 #include "train/cpu/store.h"
@@ -14,6 +15,7 @@ struct bn_sums {
     size_t stride;                 /* floats or doubles a thread and kind of sum */
     double *totals;                /* (threads, BN_SUMS, stride) */
     float *partial;                /* the same */
+    double *joined;                /* (2, stride): sums over the threads, and over processes */
 };
 
 struct status bn_sums_init(struct bn_sums *sums, const struct backend *backend,
@@ -34,7 +36,7 @@ struct status bn_init(struct bn *bn, size_t param, uint32_t channels, size_t row
 void bn_done(struct bn *bn);
 
 /* Statistics of y (rows, channels): sets mean … shift and moves the running ones. */
-void bn_measure(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y);
+struct status bn_measure(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y);
 
 /* What stands behind a block's shortcut: a convolution's output y and its normalisation. */
 struct bn_shortcut {
@@ -55,16 +57,16 @@ void bn_apply_relu_pool(const struct bn *bn, const struct backend *backend,
 
 /* The backward passes write the gradients of γ and β to the store, and that at y.
  * d, the gradient at relu(bn(y)), becomes that at y. */
-void bn_backward_relu(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y,
-                      void *d);
+struct status bn_backward_relu(struct bn *bn, struct bn_sums *sums, struct store *store,
+                               const void *y, void *d);
 /* The gradient at the sum's ReLU is p + q (q may be NULL). out gets the gradient at y; p that at
  * the addition's other input, which is the shortcut's y when there is a shortcut. */
-void bn_backward_add_relu(struct bn *bn, struct bn_sums *sums, struct store *store, const void *y,
-                          const struct bn_shortcut *shortcut, const uint8_t *mask, void *p,
-                          const void *q, void *out);
+struct status bn_backward_add_relu(struct bn *bn, struct bn_sums *sums, struct store *store,
+                                   const void *y, const struct bn_shortcut *shortcut,
+                                   const uint8_t *mask, void *p, const void *q, void *out);
 /* p + q (q may be NULL) is the gradient at the pool's output; d gets that at y. */
-void bn_backward_relu_pool(struct bn *bn, struct bn_sums *sums, struct store *store,
-                           const struct pool_shape *pool, const void *y, const uint8_t *index,
-                           const void *p, const void *q, void *d);
+struct status bn_backward_relu_pool(struct bn *bn, struct bn_sums *sums, struct store *store,
+                                    const struct pool_shape *pool, const void *y,
+                                    const uint8_t *index, const void *p, const void *q, void *d);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "train/backend.h"
+#include "train/comm.h"
 #include "train/cpu/kernels.h"
 #include "train/cpu/onednn.h"
 
@@ -15,6 +16,8 @@ struct backend {
     unsigned threads;
     struct onednn *onednn;
     const struct kernels *kernels;
+    struct comm *comm; /* borrowed; NULL: alone */
+    bool sync_bn;
 };
 
 static inline size_t element_bytes(const struct backend *backend)

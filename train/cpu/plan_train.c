@@ -86,7 +86,7 @@ static struct status conv_plan_tensors(struct plan *plan, const struct conv_bn *
                                        struct train_conv *conv)
 {
     const struct conv_shape *shape = &described->shape;
-    if (conv_rows(shape) < 2)
+    if (conv_rows(shape) < 2 && !plan->backend->sync_bn)
         FAIL(STATUS_USAGE,
              "one image of %u x %u pixels leaves one value a channel, which batch normalisation "
              "cannot train on: use a larger batch or larger images",
@@ -312,8 +312,7 @@ static struct status conv_forward(struct plan *plan, struct train_conv *conv)
     if (conv->blurred)
         plan_blur(plan, conv_number(plan, conv), plan->outline->batch, conv->x, conv->blurred);
     TRY(layer_forward(plan, &conv->weights, conv_source(conv), NULL, conv->y));
-    bn_measure(&conv->bn, &plan->train->sums, plan->store, conv->y);
-    return OK;
+    return bn_measure(&conv->bn, &plan->train->sums, plan->store, conv->y);
 }
 
 static struct bn_shortcut shortcut_of(const struct train_pass *train, const struct block *block)
@@ -432,13 +431,13 @@ static struct status block_backward(struct plan *plan, const struct block *block
     const size_t last = block->first + block->length - 1;
     struct bn_shortcut shortcut = shortcut_of(train, block);
     void *branch = buffer_take(train), *side = gradient->p;
-    bn_backward_add_relu(&convs[last].bn, &train->sums, plan->store, convs[last].y,
-                         block->has_shortcut ? &shortcut : NULL, convs[last].mask, side,
-                         gradient->q, branch);
+    TRY(bn_backward_add_relu(&convs[last].bn, &train->sums, plan->store, convs[last].y,
+                             block->has_shortcut ? &shortcut : NULL, convs[last].mask, side,
+                             gradient->q, branch));
     buffer_give(train, gradient->q);
     TRY(conv_backward(plan, &convs[last], &branch));
     for (size_t i = last; i-- > block->first;) {
-        bn_backward_relu(&convs[i].bn, &train->sums, plan->store, convs[i].y, branch);
+        TRY(bn_backward_relu(&convs[i].bn, &train->sums, plan->store, convs[i].y, branch));
         TRY(conv_backward(plan, &convs[i], &branch));
     }
     if (block->has_shortcut)
@@ -458,8 +457,8 @@ static struct status backward(struct plan *plan)
     for (size_t i = outline->block_count; i-- > 0;)
         TRY(block_backward(plan, &outline->blocks[i], &gradient));
     void *stem_gradient = buffer_take(train);
-    bn_backward_relu_pool(&stem->bn, &train->sums, plan->store, &outline->pool, stem->y, stem->mask,
-                          gradient.p, gradient.q, stem_gradient);
+    TRY(bn_backward_relu_pool(&stem->bn, &train->sums, plan->store, &outline->pool, stem->y,
+                              stem->mask, gradient.p, gradient.q, stem_gradient));
     return layer_backward_weights(plan, &stem->weights, stem->x, stem_gradient);
 }
 
@@ -469,7 +468,7 @@ struct status train_pass_run(struct plan *plan, const struct step_input *input,
     struct store *store = plan->store;
     TRY(weights_refresh(plan));
     TRY(forward(plan, input->images));
-    store->version++; /* the running statistics moved */
+    store->version++; /* the running statistics move */
     TRY(loss_run(&plan->loss, plan->logits, input->labels, plan->backend->threads,
                  stepping_loss_weight(&store->stepping, input->divisor),
                  plan->train->logits_gradient, ret_metrics));
@@ -478,5 +477,7 @@ struct status train_pass_run(struct plan *plan, const struct step_input *input,
     TRY(backward(plan));
     if (input->adds)
         store_add_gradients(store);
+    if (input->completes)
+        TRY(store_share(store));
     return OK;
 }

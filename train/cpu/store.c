@@ -252,6 +252,24 @@ void store_add_gradients(struct store *store)
     }
 }
 
+struct status store_share(struct store *store)
+{
+    const struct backend *backend = store->backend;
+    if (!backend->comm)
+        return OK;
+    TRY(comm_sum_f32(backend->comm, store->gradients, store->trained_count));
+    if (backend->sync_bn)
+        return OK;
+    /* Each process's moved from the same values, so that the mean is what the batches' mean
+     * statistics would have made of them. */
+    float *running = store->values + store->trained_count;
+    const size_t count = store->total_count - store->trained_count;
+    TRY(comm_sum_f32(backend->comm, running, count));
+    for (size_t i = 0; i < count; i++)
+        running[i] /= (float)comm_size(backend->comm);
+    return OK;
+}
+
 struct status store_begin(struct store *store, const struct update_rule *rule)
 {
     return stepping_begin(&store->stepping, rule);

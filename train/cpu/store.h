@@ -59,6 +59,8 @@ struct status store_adopt_layouts(struct store *store, const struct layout *cons
 /* Puts the gradients aside, to be added to those that the next backward pass leaves. */
 struct status store_keep_gradients(struct store *store);
 void store_add_gradients(struct store *store);
+/* Sums gradients over all processes and takes the mean of the running statistics. */
+struct status store_share(struct store *store);
 
 /* A weight's values in torchvision's order; ret_values holds param's count. */
 struct status store_read_dense(const struct store *store, size_t param, float *ret_values);

@@ -21,6 +21,10 @@ static struct status reference_open(const struct backend_config *config,
     CLEANUP(reference_close) struct backend *backend = NULL;
     TRY(memory_alloc(1, sizeof *backend, &backend));
     backend->threads = config->threads ? config->threads : cores_available();
+    if (config->comm && comm_size(config->comm) > 1) {
+        backend->comm = config->comm;
+        backend->sync_bn = config->sync_bn;
+    }
     TRY(pool_open(backend->threads, &backend->pool));
     *ret_backend = MOVE(backend);
     return OK;

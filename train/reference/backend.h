@@ -10,6 +10,8 @@
 struct backend {
     unsigned threads;
     struct pool *pool;
+    struct comm *comm; /* borrowed; NULL: alone */
+    bool sync_bn;
 };
 
 /* For each parameter its value, gradient and momentum; convolution weights as (kernel, kernel, in,
@@ -40,6 +42,8 @@ struct status reference_store_progress(struct store *store, uint64_t *ret_applie
 /* Puts the gradients aside, to be added to those that the next backward pass leaves. */
 struct status reference_store_keep_gradients(struct store *store);
 void reference_store_add_gradients(struct store *store);
+/* Sums gradients over all processes and takes the mean of the running statistics. */
+struct status reference_store_share(struct store *store);
 
 struct status reference_plan_open(struct store *store, const struct plan_config *config,
                                   struct plan **ret_plan);

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "train/network.h"
 #include "train/reference/ops.h"
@@ -8,12 +9,18 @@
 
 struct bn_loop {
     size_t rows, channels;
+    double all_rows; /* of all processes whose statistics are joined */
     const real *x, *dy, *weight;
     const struct bn_params *params;
     real *y, *dx, *dweight, *dbias;
-    const double *saved;
-    double *ret_saved;
+    double *saved; /* mean, 1/σ, and two more numbers a channel, (channels) each */
 };
+
+/* The nth group of numbers of `saved`. */
+static double *saved_of(const struct bn_loop *loop, unsigned n)
+{
+    return loop->saved + n * loop->channels;
+}
 
 static uint64_t block_count(size_t channels)
 {
@@ -65,36 +72,75 @@ static void running_move(real *running, double batch)
     *running = (real)((1 - BN_MOMENTUM) * *running + BN_MOMENTUM * batch);
 }
 
-static struct status forward_block(uint64_t item, unsigned thread, void *context)
+static struct status moments_block(uint64_t item, unsigned thread, void *context)
+{
+    (void)thread;
+    const struct bn_loop *loop = context;
+    size_t begin = item * CHANNEL_BLOCK;
+    block_moments(loop, begin, block_width(loop->channels, begin), saved_of(loop, 0) + begin,
+                  saved_of(loop, 1) + begin);
+    return OK;
+}
+
+/* From each process's mean and variance those of all rows. Sums are taken around the running mean,
+ * which all processes have in common and which is close to each mean. */
+static struct status moments_join(struct comm *comm, const struct bn_loop *loop)
+{
+    const double rows = (double)loop->rows;
+    double *mean = saved_of(loop, 0), *variance = saved_of(loop, 1);
+    for (size_t c = 0; c < loop->channels; c++) {
+        double offset = mean[c] - loop->params->running_mean[c];
+        mean[c] = rows * offset;
+        variance[c] = rows * (variance[c] + offset * offset);
+    }
+    TRY(comm_sum_f64(comm, loop->saved, 2 * loop->channels));
+    for (size_t c = 0; c < loop->channels; c++) {
+        double offset = mean[c] / loop->all_rows;
+        mean[c] = loop->params->running_mean[c] + offset;
+        variance[c] = fmax(variance[c] / loop->all_rows - offset * offset, 0);
+    }
+    return OK;
+}
+
+static struct status normalise_block(uint64_t item, unsigned thread, void *context)
 {
     (void)thread;
     const struct bn_loop *loop = context;
     size_t begin = item * CHANNEL_BLOCK, width = block_width(loop->channels, begin);
-    double *mean = loop->ret_saved + begin, *inverse = mean + loop->channels;
-    double variance[CHANNEL_BLOCK];
-    block_moments(loop, begin, width, mean, variance);
-    double unbiased = (double)loop->rows / (double)(loop->rows - 1);
+    double *mean = saved_of(loop, 0) + begin, *inverse = saved_of(loop, 1) + begin;
+    double unbiased = loop->all_rows / (loop->all_rows - 1);
     for (size_t c = 0; c < width; c++) {
-        inverse[c] = 1 / sqrt(variance[c] + BN_EPSILON);
+        double variance = inverse[c];
+        inverse[c] = 1 / sqrt(variance + BN_EPSILON);
         running_move(&loop->params->running_mean[begin + c], mean[c]);
-        running_move(&loop->params->running_var[begin + c], variance[c] * unbiased);
+        running_move(&loop->params->running_var[begin + c], variance * unbiased);
     }
     block_normalise(loop, begin, width, mean, inverse);
     return OK;
 }
 
-struct status reference_bn_forward(struct pool *pool, size_t rows, size_t channels, const real *x,
-                                   const struct bn_params *params, real *y, double *ret_saved)
+static double rows_of_all(struct comm *comm, size_t rows)
+{
+    return (double)rows * (comm ? comm_size(comm) : 1);
+}
+
+struct status reference_bn_forward(struct pool *pool, struct comm *comm, size_t rows,
+                                   size_t channels, const real *x, const struct bn_params *params,
+                                   real *y, double *ret_saved)
 {
     struct bn_loop loop = {
         .rows = rows,
         .channels = channels,
+        .all_rows = rows_of_all(comm, rows),
         .x = x,
         .params = params,
         .y = y,
-        .ret_saved = ret_saved,
+        .saved = ret_saved,
     };
-    return pool_run(pool, block_count(channels), forward_block, &loop);
+    TRY(pool_run(pool, block_count(channels), moments_block, &loop));
+    if (comm)
+        TRY(moments_join(comm, &loop));
+    return pool_run(pool, block_count(channels), normalise_block, &loop);
 }
 
 static struct status infer_block(uint64_t item, unsigned thread, void *context)
@@ -124,27 +170,21 @@ struct status reference_bn_infer(struct pool *pool, size_t rows, size_t channels
     return pool_run(pool, block_count(channels), infer_block, &loop);
 }
 
-/* With x̂ = (x − mean)/σ: dβ = Σ dy, dγ = Σ dy·x̂, dx = γ/σ · (dy − dβ/rows − x̂·dγ/rows). */
-static struct status backward_block(uint64_t item, unsigned thread, void *context)
+/* With x̂ = (x − mean)/σ: dβ = Σ dy, dγ = Σ dy·x̂. */
+static struct status sums_block(uint64_t item, unsigned thread, void *context)
 {
     (void)thread;
     const struct bn_loop *loop = context;
     size_t begin = item * CHANNEL_BLOCK, width = block_width(loop->channels, begin);
-    const double *mean = loop->saved + begin, *inverse = mean + loop->channels;
-    double dbias[CHANNEL_BLOCK] = {0}, dweight[CHANNEL_BLOCK] = {0};
+    const double *mean = saved_of(loop, 0) + begin, *inverse = saved_of(loop, 1) + begin;
+    double *dbias = saved_of(loop, 2) + begin, *dweight = saved_of(loop, 3) + begin;
+    memset(dbias, 0, sizeof *dbias * width);
+    memset(dweight, 0, sizeof *dweight * width);
     for (size_t row = 0; row < loop->rows; row++)
         for (size_t c = 0; c < width; c++) {
             size_t i = row * loop->channels + begin + c;
             dbias[c] += loop->dy[i];
             dweight[c] += loop->dy[i] * ((loop->x[i] - mean[c]) * inverse[c]);
-        }
-    for (size_t row = 0; row < loop->rows; row++)
-        for (size_t c = 0; c < width; c++) {
-            size_t i = row * loop->channels + begin + c;
-            double normalised = (loop->x[i] - mean[c]) * inverse[c];
-            double centred =
-                loop->dy[i] - (dbias[c] + normalised * dweight[c]) / (double)loop->rows;
-            loop->dx[i] += (real)(loop->weight[begin + c] * inverse[c] * centred);
         }
     for (size_t c = 0; c < width; c++) {
         loop->dweight[begin + c] = (real)dweight[c];
@@ -153,13 +193,33 @@ static struct status backward_block(uint64_t item, unsigned thread, void *contex
     return OK;
 }
 
-struct status reference_bn_backward(struct pool *pool, size_t rows, size_t channels, const real *x,
-                                    const real *dy, const real *weight, const double *saved,
-                                    real *dx, real *dweight, real *dbias)
+/* dx = γ/σ · (dy − dβ/rows − x̂·dγ/rows), with the sums and the rows of all processes. */
+static struct status propagate_block(uint64_t item, unsigned thread, void *context)
+{
+    (void)thread;
+    const struct bn_loop *loop = context;
+    size_t begin = item * CHANNEL_BLOCK, width = block_width(loop->channels, begin);
+    const double *mean = saved_of(loop, 0) + begin, *inverse = saved_of(loop, 1) + begin;
+    const double *dbias = saved_of(loop, 2) + begin, *dweight = saved_of(loop, 3) + begin;
+    for (size_t row = 0; row < loop->rows; row++)
+        for (size_t c = 0; c < width; c++) {
+            size_t i = row * loop->channels + begin + c;
+            double normalised = (loop->x[i] - mean[c]) * inverse[c];
+            double centred = loop->dy[i] - (dbias[c] + normalised * dweight[c]) / loop->all_rows;
+            loop->dx[i] += (real)(loop->weight[begin + c] * inverse[c] * centred);
+        }
+    return OK;
+}
+
+struct status reference_bn_backward(struct pool *pool, struct comm *comm, size_t rows,
+                                    size_t channels, const real *x, const real *dy,
+                                    const real *weight, double *saved, real *dx, real *dweight,
+                                    real *dbias)
 {
     struct bn_loop loop = {
         .rows = rows,
         .channels = channels,
+        .all_rows = rows_of_all(comm, rows),
         .x = x,
         .dy = dy,
         .weight = weight,
@@ -168,5 +228,8 @@ struct status reference_bn_backward(struct pool *pool, size_t rows, size_t chann
         .dweight = dweight,
         .dbias = dbias,
     };
-    return pool_run(pool, block_count(channels), backward_block, &loop);
+    TRY(pool_run(pool, block_count(channels), sums_block, &loop));
+    if (comm)
+        TRY(comm_sum_f64(comm, saved_of(&loop, 2), 2 * channels));
+    return pool_run(pool, block_count(channels), propagate_block, &loop);
 }

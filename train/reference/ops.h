@@ -18,6 +18,7 @@
 
 #include "base/pool.h"
 #include "base/status.h"
+#include "train/comm.h"
 
 #ifndef REFERENCE_REAL
 #define REFERENCE_REAL float
@@ -41,21 +42,26 @@ struct status reference_conv_backward_data(struct pool *pool, const struct windo
 struct status reference_conv_backward_weight(struct pool *pool, const struct window_shape *shape,
                                              const real *x, const real *dy, real *dweight);
 
-/* Batch normalisation of (rows, channels), where rows = N·H·W. */
+/* Batch normalisation of (rows, channels), where rows = N·H·W; `comm`, where not NULL, joins the
+ * rows of all processes, of which each has as many. */
 struct bn_params {
     real *weight, *bias;              /* γ, β */
     real *running_mean, *running_var; /* reference_bn_forward moves them */
 };
 
-/* `ret_saved` gets the mean and then 1/σ of each channel: 2·channels. */
-struct status reference_bn_forward(struct pool *pool, size_t rows, size_t channels, const real *x,
-                                   const struct bn_params *params, real *y, double *ret_saved);
+/* `ret_saved` (4·channels) gets the mean and then 1/σ of each channel; its rest is room for the way
+ * back. */
+struct status reference_bn_forward(struct pool *pool, struct comm *comm, size_t rows,
+                                   size_t channels, const real *x, const struct bn_params *params,
+                                   real *y, double *ret_saved);
 /* With the running statistics. */
 struct status reference_bn_infer(struct pool *pool, size_t rows, size_t channels, const real *x,
                                  const struct bn_params *params, real *y);
-struct status reference_bn_backward(struct pool *pool, size_t rows, size_t channels, const real *x,
-                                    const real *dy, const real *weight, const double *saved,
-                                    real *dx, real *dweight, real *dbias);
+/* `dweight` and `dbias` are this process's part. */
+struct status reference_bn_backward(struct pool *pool, struct comm *comm, size_t rows,
+                                    size_t channels, const real *x, const real *dy,
+                                    const real *weight, double *saved, real *dx, real *dweight,
+                                    real *dbias);
 
 struct status reference_relu_forward(struct pool *pool, size_t count, const real *x, real *y);
 /* `y` is the output of the forward operation. */

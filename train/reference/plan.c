@@ -12,7 +12,7 @@ struct place {
     real *gradient;    /* of the output; TRAIN plans only, NULL where nothing asks for it */
     int last_consumer; /* the last node that takes the output, which is the first to hand back a
                           gradient */
-    double *bn_saved;  /* BN: mean and 1/σ for the way back */
+    double *bn_saved;  /* BN: reference_bn_forward's ret_saved */
     uint32_t *winner;  /* MAX_POOL: for the way back */
 };
 
@@ -31,6 +31,13 @@ CLEANUP_POINTER(reference_plan_close, struct plan)
 static const struct place *input_place(const struct plan *plan, const struct node *node, int which)
 {
     return &plan->places[node->inputs[which]];
+}
+
+/* The processes that normalise together; NULL: each by itself. */
+static struct comm *bn_comm(const struct plan *plan)
+{
+    const struct backend *backend = plan->store->backend;
+    return backend->sync_bn ? backend->comm : NULL;
 }
 
 static struct status places_shape(struct plan *plan)
@@ -60,7 +67,7 @@ static struct status places_shape(struct plan *plan)
         for (int j = 0; j < 2; j++)
             if (node->inputs[j] >= 0)
                 plan->places[node->inputs[j]].last_consumer = (int)i;
-        if (node->kind == NODE_BN && plan->config.mode == PLAN_TRAIN &&
+        if (node->kind == NODE_BN && plan->config.mode == PLAN_TRAIN && !bn_comm(plan) &&
             place->count == node->channels_out)
             FAIL(STATUS_USAGE,
                  "one image of %u x %u pixels leaves one value a channel, which batch "
@@ -140,7 +147,7 @@ static struct status places_open(struct plan *plan)
         if (node->kind == NODE_MAX_POOL)
             TRY(tensor_open(plan, place->count, sizeof *place->winner, &place->winner));
         if (node->kind == NODE_BN)
-            TRY(tensor_open(plan, 2 * (size_t)node->channels_out, sizeof *place->bn_saved,
+            TRY(tensor_open(plan, 4 * (size_t)node->channels_out, sizeof *place->bn_saved,
                             &place->bn_saved));
     }
     return OK;
@@ -197,7 +204,8 @@ static struct status bn_run(struct plan *plan, const struct node *node, const st
     struct pool *pool = plan->store->backend->pool;
     if (plan->config.mode == PLAN_EVAL)
         return reference_bn_infer(pool, rows, channels, x, &params, place->value);
-    return reference_bn_forward(pool, rows, channels, x, &params, place->value, place->bn_saved);
+    return reference_bn_forward(pool, bn_comm(plan), rows, channels, x, &params, place->value,
+                                place->bn_saved);
 }
 
 static struct status node_forward(struct plan *plan, size_t i)
@@ -264,8 +272,9 @@ static struct status node_backward(struct plan *plan, size_t i)
     case NODE_CONV:
         return conv_backward(plan, i, x, dx);
     case NODE_BN:
-        return reference_bn_backward(pool, place->count / window->out, window->out, x, dy,
-                                     param_tensor(plan, node, 0, ROLE_VALUE), place->bn_saved, dx,
+        return reference_bn_backward(pool, bn_comm(plan), place->count / window->out, window->out,
+                                     x, dy, param_tensor(plan, node, 0, ROLE_VALUE),
+                                     place->bn_saved, dx,
                                      param_tensor(plan, node, 0, ROLE_GRADIENT),
                                      param_tensor(plan, node, 1, ROLE_GRADIENT));
     case NODE_RELU:
@@ -364,7 +373,7 @@ struct status reference_plan_forward_backward(struct plan *plan, const struct st
     TRY(backward_run(plan));
     if (input->adds)
         reference_store_add_gradients(plan->store);
-    return OK;
+    return input->completes ? reference_store_share(plan->store) : OK;
 }
 
 struct status reference_plan_metrics(struct plan *plan, struct step_metrics *ret_metrics,

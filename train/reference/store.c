@@ -101,6 +101,44 @@ void reference_store_add_gradients(struct store *store)
         store->gradients[i] += store->earlier[i];
 }
 
+/* Over all processes, in either precision. */
+static struct status sum(struct comm *comm, real *values, size_t count)
+{
+    return sizeof(real) == sizeof(double) ? comm_sum_f64(comm, (void *)values, count)
+                                          : comm_sum_f32(comm, (void *)values, count);
+}
+
+static bool is_running_statistic(const struct param *param)
+{
+    return param->kind == PARAM_RUNNING_MEAN || param->kind == PARAM_RUNNING_VAR;
+}
+
+/* Each process's moved from the same values, so that the mean is what the batches' mean statistics
+ * would have made of them. */
+static struct status running_statistics_share(struct store *store)
+{
+    struct comm *comm = store->backend->comm;
+    for (size_t p = 0; p < store->network->param_count; p++) {
+        const struct param *param = &store->network->params[p];
+        real *values = store->tensors[p][ROLE_VALUE];
+        if (!is_running_statistic(param))
+            continue;
+        TRY(sum(comm, values, param->count));
+        for (size_t i = 0; i < param->count; i++)
+            values[i] /= (real)comm_size(comm);
+    }
+    return OK;
+}
+
+struct status reference_store_share(struct store *store)
+{
+    const struct backend *backend = store->backend;
+    if (!backend->comm)
+        return OK;
+    TRY(sum(backend->comm, store->gradients, store->gradient_count));
+    return backend->sync_bn ? OK : running_statistics_share(store);
+}
+
 struct status reference_store_begin(struct store *store, const struct update_rule *rule)
 {
     return stepping_begin(&store->stepping, rule);

@@ -1,0 +1,28 @@
+#ifndef HEADRACE_TRAIN_RANKS_H
+#define HEADRACE_TRAIN_RANKS_H
+
+/* What processes that train together settle among themselves before they start. Alone, each of
+ * these is nothing to do. */
+
+#include "base/status.h"
+#include "train/checkpoint.h"
+#include "train/comm.h"
+
+/* Divides this machine's cores among its processes: cores_available() is from now on this one's
+ * share, of the cores that it is bound to. Messages of all but rank 0 begin with their rank. */
+struct status ranks_settle(struct comm *comm);
+
+/* Fails on every rank, naming the first rank whose text is not that of rank 0 and showing both,
+ * when they differ. `what` begins the message: "the data". Texts are cut at 255 bytes. */
+struct status ranks_agree(struct comm *comm, const char *what, const char *text);
+
+/* Whether any rank says yes. */
+struct status ranks_vote(struct comm *comm, bool yes, bool *ret_any);
+
+/* Sums over all processes, in place. */
+struct status sums_join(struct comm *comm, struct metric_sums *sums, size_t count);
+
+/* Gives rank 0's checkpoint (NULL: none) to all others, which own their copies. */
+struct status ranks_share_checkpoint(struct comm *comm, struct checkpoint **checkpoint);
+
+#endif
