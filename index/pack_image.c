@@ -208,6 +208,12 @@ static struct status file_append(const struct buffer *file, struct buffer *out,
     return buffer_append(out, file->data, file->length);
 }
 
+/* Whether libjpeg may fail at a file, too, though its header is as it should be. */
+static bool is_doubtful(enum jpeg_refusal refusal)
+{
+    return refusal == JPEG_REFUSED_DAMAGED || refusal == JPEG_REFUSED_SAMPLING;
+}
+
 /* Appends what becomes of an original file. Where something is wrong with it, nothing or the file
  * itself is appended. */
 static struct status file_pack(const struct pack_options *options, struct pack_scratch *scratch,
@@ -226,7 +232,8 @@ static struct status file_pack(const struct pack_options *options, struct pack_s
             return OK;
     }
     TRY(file_append(file, out, finding));
-    return file_examine(&(struct pack_options){0}, scratch, file->data, file->length, finding);
+    const struct pack_options examination = {.decode = is_doubtful(finding->refusal)};
+    return file_examine(&examination, scratch, file->data, file->length, finding);
 }
 
 /* Something about the image is wrong: fails, or notes it. */
