@@ -483,6 +483,57 @@ static void test_columns(void **state)
     }
 }
 
+/* --- Blur
+ * ------------------------------------------------------------------------------------------ */
+
+static double blurred(const struct blur_shape *s, enum kernel_type type, size_t image, size_t row,
+                      size_t column, size_t channel)
+{
+    static const double taps[3] = {.25, .5, .25};
+    double sum = 0;
+    for (size_t i = row > 0 ? 0 : 1; i < 3 && row + i < s->height + 1u; i++)
+        for (size_t j = column > 0 ? 0 : 1; j < 3 && column + j < s->width + 1u; j++) {
+            size_t pixel = (image * s->height + row + i - 1) * s->width + column + j - 1;
+            sum += taps[i] * taps[j] * rounded(type, more[pixel * s->channels + channel]);
+        }
+    return sum;
+}
+
+/* Alone, then added to what is there. */
+static void check_blur(const struct blur_shape *shape, enum kernel_type type)
+{
+    static char typed[COUNT_MAX * sizeof(float)];
+    const size_t count = (size_t)shape->batch * shape->height * shape->width * shape->channels;
+    assert_true(count <= COUNT_MAX);
+    fill_randomly(count);
+    void *x = more_copy(type, count), *y = gpu_alloc(count * type_bytes(type));
+    for (int adds = 0; adds < 2; adds++) {
+        assert_cuda(kernel_blur(shape, type, x, adds ? y : NULL, y, gpu_stream()));
+        gpu_read(y, typed, count * type_bytes(type));
+        for (size_t i = 0; i < count; i++) {
+            size_t pixel = i / shape->channels, row = pixel / shape->width;
+            double wanted = blurred(shape, type, row / shape->height, row % shape->height,
+                                    pixel % shape->width, i % shape->channels);
+            assert_near(element_get(type, typed, i), (1 + adds) * wanted, 3 * type_rounding(type),
+                        1e-6);
+        }
+    }
+    gpu_free_all();
+}
+
+static void test_blur(void **state)
+{
+    (void)state;
+    static const struct blur_shape shapes[] = {
+        {1, 1, 1, 4}, {2, 1, 5, 8}, {3, 7, 1, 4}, {2, 5, 6, 64}, {0, 5, 5, 4}};
+    for (size_t t = 0; t < ARRAY_LENGTH(types); t++)
+        for (size_t i = 0; i < ARRAY_LENGTH(shapes); i++)
+            check_blur(&shapes[i], types[t]);
+    const struct blur_shape odd = {1, 2, 2, 6};
+    assert_cuda_fails(cudaErrorInvalidValue,
+                      kernel_blur(&odd, KERNEL_F32, &odd, NULL, values, gpu_stream()));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_blur),
     };
     if (!gpu_is_there())
         return 77;

@@ -319,6 +319,28 @@ static void test_nothing_runs_before_it_must(void **state)
     assert_int_equal(trace[2].stream, standin_stream_number(chain.streams[2]));
 }
 
+/* With some seed a stream stands still while others run hundreds of works. */
+static void test_streams_starve(void **state)
+{
+    (void)state;
+    size_t latest = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        reset(STANDIN_DEFERRED, seed, 1);
+        float *device = device_floats();
+        cudaStream_t slow = stream_make(), busy = stream_make();
+        assert_cuda(kernel_scale(device, 1, COUNT, slow));
+        for (int i = 0; i < 400; i++)
+            assert_cuda(cudaMemsetAsync(device, 0, 4, busy));
+        assert_cuda(cudaDeviceSynchronize());
+        const struct standin_event *trace;
+        size_t count = standin_trace(&trace), at = 0;
+        while (at < count && trace[at].stream != standin_stream_number(slow))
+            at++;
+        latest = at > latest ? at : latest;
+    }
+    assert_true(latest > 200);
+}
+
 /* Without a wait for the legacy stream, blocking streams stay behind it and others do not. */
 static bool follows_the_legacy_stream(unsigned flags)
 {
@@ -543,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_missing_wait_is_found),
         cmocka_unit_test(test_missing_edge_is_found),
         cmocka_unit_test(test_nothing_runs_before_it_must),
+        cmocka_unit_test(test_streams_starve),
         cmocka_unit_test(test_legacy_stream),
         cmocka_unit_test(test_capture_forbids),
         cmocka_unit_test(test_capture_must_join),

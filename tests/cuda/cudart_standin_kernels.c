@@ -38,14 +38,21 @@ struct fiber {
     unsigned source;          /* the lane whose value is received */
 };
 
-static struct fiber fibers[THREADS_MAX]; /* by the order in which they were started in this block */
-static unsigned fiber_count;             /* started in this block */
+/* The threads of a warp that have begun and not ended are fibers. */
+struct warp {
+    unsigned next_thread, end_thread, finished;
+    struct fiber *fibers[WARP];
+    unsigned fiber_count;
+};
+
+static struct fiber fibers[THREADS_MAX], *idle[THREADS_MAX];
+static unsigned fiber_count, idle_count; /* fibers that there are; those that have no thread */
+static struct warp warps[THREADS_MAX / WARP], *current; /* the warp that runs */
 static struct fiber *running;
 static jmp_buf scheduler;
 
 static const struct kernel_call *call;
-static unsigned thread_count, next_thread, finished;
-static unsigned finished_of_warp[THREADS_MAX / WARP];
+static unsigned thread_count, warp_count, finished;
 static const char *kernel_name;
 
 static struct {
@@ -110,7 +117,7 @@ static void fiber_leave(struct fiber *fiber, enum fiber_state state)
 
 static void thread_begin(struct fiber *fiber)
 {
-    unsigned t = next_thread++;
+    unsigned t = current->next_thread++;
     fiber->thread = t;
     threadIdx.x = t % blockDim.x;
     threadIdx.y = t / blockDim.x % blockDim.y;
@@ -121,12 +128,11 @@ static void fiber_main(void)
 {
     arrive_in_fiber(NULL);
     for (;;) {
-        while (next_thread < thread_count) {
-            struct fiber *fiber = running;
-            thread_begin(fiber);
+        while (current->next_thread < current->end_thread) {
+            thread_begin(running);
             call->run(call->arguments);
             finished++;
-            finished_of_warp[fiber->thread / WARP]++;
+            current->finished++;
         }
         fiber_leave(running, FIBER_IDLE);
     }
@@ -147,18 +153,22 @@ static void fiber_enter(struct fiber *fiber)
     arrive_in_scheduler(kept);
 }
 
-static struct fiber *fiber_start(void)
+/* By itself, because getcontext may return twice for all that a compiler knows. */
+__attribute__((noinline)) static void fiber_init(struct fiber *fiber)
 {
-    struct fiber *fiber = &fibers[fiber_count++];
-    if (!fiber->stack) {
-        fiber->stack = standin_alloc(STACK_BYTES, 1);
-        getcontext(&fiber->start);
-        fiber->start.uc_stack.ss_sp = fiber->stack;
-        fiber->start.uc_stack.ss_size = STACK_BYTES;
-        makecontext(&fiber->start, fiber_main, 0);
-    }
-    fiber->state = FIBER_READY;
-    return fiber;
+    fiber->stack = standin_alloc(STACK_BYTES, 1);
+    getcontext(&fiber->start);
+    fiber->start.uc_stack.ss_sp = fiber->stack;
+    fiber->start.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&fiber->start, fiber_main, 0);
+}
+
+static struct fiber *fiber_take(void)
+{
+    if (idle_count > 0)
+        return idle[--idle_count];
+    fiber_init(&fibers[fiber_count]);
+    return &fibers[fiber_count++];
 }
 
 /* --- Waiting
@@ -201,49 +211,73 @@ static void die(const char *what)
     abort();
 }
 
-/* Warps of which all 32 threads wait get each other's values. */
-static bool release_warps(void)
+/* When all 32 threads of the warp wait for each other, they get each other's values. */
+static bool warp_release(struct warp *warp)
 {
-    struct fiber *lanes[THREADS_MAX / WARP][WARP] = {0};
-    unsigned waiting[THREADS_MAX / WARP] = {0};
-    bool released = false;
-    for (unsigned i = 0; i < fiber_count; i++)
-        if (fibers[i].state == FIBER_AT_WARP) {
-            unsigned warp = fibers[i].thread / WARP;
-            lanes[warp][fibers[i].thread % WARP] = &fibers[i];
-            waiting[warp]++;
+    struct fiber *lanes[WARP];
+    unsigned waiting = 0;
+    for (unsigned i = 0; i < warp->fiber_count; i++)
+        if (warp->fibers[i]->state == FIBER_AT_WARP) {
+            lanes[warp->fibers[i]->thread % WARP] = warp->fibers[i];
+            waiting++;
         }
-    for (unsigned warp = 0; warp < THREADS_MAX / WARP; warp++) {
-        if (waiting[warp] > 0 && finished_of_warp[warp] > 0)
-            die("a thread ended while others of its warp shuffle");
-        if (waiting[warp] < WARP)
-            continue;
-        for (unsigned lane = 0; lane < WARP; lane++) {
-            lanes[warp][lane]->received = lanes[warp][lanes[warp][lane]->source % WARP]->value;
-            lanes[warp][lane]->state = FIBER_READY;
-        }
-        released = true;
+    if (waiting > 0 && warp->finished > 0)
+        die("a thread ended while others of its warp shuffle");
+    if (waiting < WARP)
+        return false;
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        lanes[lane]->received = lanes[lanes[lane]->source % WARP]->value;
+        lanes[lane]->state = FIBER_READY;
     }
-    return released;
+    return true;
 }
 
-static bool release_barrier(void)
+/* Runs the warp until all of its threads have ended or wait for other warps. */
+static void warp_run(struct warp *warp)
+{
+    current = warp;
+    do {
+        unsigned kept = 0;
+        for (unsigned i = 0; i < warp->fiber_count; i++) {
+            struct fiber *fiber = warp->fibers[i];
+            if (fiber->state == FIBER_READY)
+                fiber_enter(fiber);
+            if (fiber->state == FIBER_IDLE)
+                idle[idle_count++] = fiber;
+            else
+                warp->fibers[kept++] = fiber;
+        }
+        warp->fiber_count = kept;
+        while (warp->next_thread < warp->end_thread) {
+            struct fiber *fiber = fiber_take();
+            fiber_enter(fiber);
+            if (fiber->state == FIBER_IDLE)
+                idle[idle_count++] = fiber;
+            else
+                warp->fibers[warp->fiber_count++] = fiber;
+        }
+    } while (warp_release(warp));
+}
+
+/* When all threads of the block wait at a barrier, they go on, with all their predicates. */
+static bool barrier_release(void)
 {
     unsigned waiting = 0;
     uint64_t any = 0;
-    for (unsigned i = 0; i < fiber_count; i++)
-        if (fibers[i].state == FIBER_AT_BARRIER) {
-            waiting++;
-            any |= fibers[i].value;
+    for (unsigned w = 0; w < warp_count; w++)
+        for (unsigned i = 0; i < warps[w].fiber_count; i++) {
+            waiting += warps[w].fibers[i]->state == FIBER_AT_BARRIER;
+            any |= warps[w].fibers[i]->value;
         }
     if (waiting > 0 && finished > 0)
         die("a thread ended before a barrier that others wait at");
     if (waiting < thread_count)
         return false;
-    for (unsigned i = 0; i < fiber_count; i++) {
-        fibers[i].received = any;
-        fibers[i].state = FIBER_READY;
-    }
+    for (unsigned w = 0; w < warp_count; w++)
+        for (unsigned i = 0; i < warps[w].fiber_count; i++) {
+            warps[w].fibers[i]->received = any;
+            warps[w].fibers[i]->state = FIBER_READY;
+        }
     return true;
 }
 
@@ -267,18 +301,21 @@ void *kernel_shared(struct kernel_shared_slot *slot, size_t size_bytes)
 
 static void run_block(void)
 {
-    next_thread = finished = fiber_count = 0;
-    memset(finished_of_warp, 0, sizeof finished_of_warp);
     ASAN_POISON_MEMORY_REGION(shared.bytes, sizeof shared.bytes);
     shared.used = 0;
     shared.block++;
-    while (finished < thread_count) {
-        for (unsigned i = 0; i < fiber_count; i++)
-            if (fibers[i].state == FIBER_READY)
-                fiber_enter(&fibers[i]);
-        while (next_thread < thread_count)
-            fiber_enter(fiber_start());
-        if (finished < thread_count && !release_warps() && !release_barrier())
+    finished = 0;
+    for (unsigned w = 0; w < warp_count; w++) {
+        unsigned begin = w * WARP, end = begin + WARP;
+        warps[w] = (struct warp){.next_thread = begin,
+                                 .end_thread = end < thread_count ? end : thread_count};
+    }
+    for (;;) {
+        for (unsigned w = 0; w < warp_count; w++)
+            warp_run(&warps[shared.block % 2 ? w : warp_count - 1 - w]);
+        if (finished == thread_count)
+            break;
+        if (!barrier_release())
             die("its threads wait for ever");
     }
 }
@@ -290,6 +327,7 @@ static bool run_grid(void *context)
     gridDim = call->grid;
     blockDim = call->block;
     thread_count = blockDim.x * blockDim.y * blockDim.z;
+    warp_count = (thread_count + WARP - 1) / WARP;
     for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)
             for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)

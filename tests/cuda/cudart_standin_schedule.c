@@ -95,6 +95,24 @@ static void settle(void)
     }
 }
 
+/* How unfair STANDIN_DEFERRED is, by seed: some let a stream fall behind by hundreds of works. */
+struct temper {
+    uint32_t salt_steps;  /* on average, after which streams are put in another order */
+    uint32_t swap_steps;  /* on average, after which any work at all goes first; 0: never */
+    uint32_t early_calls; /* on average, after which some work runs early; 0: never */
+};
+static const struct temper tempers[] = {{400, 0, 0}, {24, 4, 4}, {60, 0, 4}};
+
+static const struct temper *temper(void)
+{
+    return &tempers[standin.options.seed % (sizeof tempers / sizeof tempers[0])];
+}
+
+static bool chance(uint32_t one_in)
+{
+    return one_in && random_below(&standin.random, one_in) == 0;
+}
+
 /* The stream's place in this step's order: the same for a while, so that some fall far behind. */
 static uint32_t precedence_of(unsigned lane)
 {
@@ -143,7 +161,8 @@ static void collect(void)
 {
     settle();
     candidate_count = 0;
-    if (standin.options.order == STANDIN_DEFERRED && random_below(&standin.random, 24) == 0)
+    const bool deferred = standin.options.order == STANDIN_DEFERRED;
+    if (deferred && chance(temper()->salt_steps))
         salt = random_u32(&standin.random);
     for (struct CUstream_st *stream = standin.streams; stream; stream = stream->next) {
         if (stream->head && stream->head->kind == ITEM_GRAPH)
@@ -154,8 +173,7 @@ static void collect(void)
                                              .sequence = stream->head->sequence});
     }
     qsort(candidates, candidate_count, sizeof *candidates, compare);
-    if (standin.options.order == STANDIN_DEFERRED && candidate_count > 1 &&
-        random_below(&standin.random, 4) == 0) {
+    if (deferred && candidate_count > 1 && chance(temper()->swap_steps)) {
         size_t other = random_below(&standin.random, (uint32_t)candidate_count);
         struct candidate first = candidates[0];
         candidates[0] = candidates[other];
@@ -227,8 +245,7 @@ void schedule_early(void)
     if (standin.options.order == STANDIN_IMMEDIATE) {
         while (schedule_step())
             ;
-    } else if (standin.options.order == STANDIN_DEFERRED && standin.options.seed % 3 != 0 &&
-               random_below(&standin.random, 4) == 0) {
+    } else if (standin.options.order == STANDIN_DEFERRED && chance(temper()->early_calls)) {
         for (uint32_t steps = random_below(&standin.random, 8); steps > 0; steps--)
             schedule_step();
     }

@@ -181,6 +181,18 @@ cudaError_t kernel_fold(const float *values, const struct bn_fold *folds, uint32
 cudaError_t kernel_bn_affine(const float *values, const struct bn_fold *folds, uint32_t fold_count,
                              float epsilon, float *scale, float *bias, cudaStream_t stream);
 
+/* --- Blur
+ * ----------------------------------------------------------------------------------------- */
+
+/* y = each channel of x (batch, height, width, channels) with the filter (1 2 1)ᵀ(1 2 1)/16, zero
+ * padding, + `add` of the same shape, which may be y, or NULL. Summed in f32, rounded once. The way
+ * back is the same with the gradients. `channels` is a multiple of 4; x may not be y. */
+struct blur_shape {
+    uint32_t batch, height, width, channels;
+};
+cudaError_t kernel_blur(const struct blur_shape *shape, enum kernel_type type, const void *x,
+                        const void *add, void *y, cudaStream_t stream);
+
 /* --- Arrays
  * --------------------------------------------------------------------------------------- */
 
