@@ -14,7 +14,7 @@ struct eval_arguments {
     const char *arch; /* NULL: as the checkpoint says */
     int device, dtype, pixels, on_error;
     int64_t batch_size, jobs, threads, val_resize, val_crop, print_freq;
-    bool json;
+    bool val_flip, json;
 };
 
 #define FIELD(name) offsetof(struct eval_arguments, name)
@@ -27,6 +27,9 @@ static const struct option eval_options[] = {
      .help = "short side; 0: as in training, else 8/7 of --val-crop"},
     {"val-crop", 0, OPT_INT, FIELD(val_crop), .min = 0, .max = 16384, .value = "PIXELS",
      .help = "centre crop; 0: as in training, else 224"},
+    {"val-flip", 0, OPT_FLAG, FIELD(val_flip),
+     .help = "add the logits of the mirrored image; --no-val-flip: do not; not given: as in "
+             "training"},
     {"pixels", 0, OPT_ENUM, FIELD(pixels), .names = pixels_names,
      .help = "how images are decoded and resized: pillow, pillow13 or fast; not given: as in "
              "training"},
@@ -60,7 +63,7 @@ static const struct option_usage eval_usage = {
 };
 
 /* What an evaluation is made of. */
-struct evaluation {
+struct eval_parts {
     struct index *index;
     struct trained *trained;
     int32_t *label_map;
@@ -68,120 +71,122 @@ struct evaluation {
     struct feed *feed;
     struct plan *plan;
     struct run_log *log;
+    struct mirrored *mirrored; /* NULL: --no-val-flip */
     uint32_t resize, crop;
     enum pixels pixels;
 };
 
-static void evaluation_done(struct evaluation *evaluation)
+static void eval_parts_done(struct eval_parts *parts)
 {
-    if (evaluation->plan)
-        evaluation->model->ops->plan_close(evaluation->plan);
-    feed_close(evaluation->feed);
-    model_close(evaluation->model);
-    trained_close(evaluation->trained);
-    index_close(evaluation->index);
-    run_log_close(evaluation->log);
-    memory_free(evaluation->label_map);
+    mirrored_close(parts->mirrored);
+    if (parts->plan)
+        parts->model->ops->plan_close(parts->plan);
+    feed_close(parts->feed);
+    model_close(parts->model);
+    trained_close(parts->trained);
+    index_close(parts->index);
+    run_log_close(parts->log);
+    memory_free(parts->label_map);
 }
-CLEANUP_VALUE(evaluation_done, struct evaluation)
+CLEANUP_VALUE(eval_parts_done, struct eval_parts)
 
 static struct status geometry_choose(const struct eval_arguments *arguments,
-                                     struct evaluation *evaluation)
+                                     struct eval_parts *parts)
 {
-    const struct trained *trained = evaluation->trained;
+    const struct trained *trained = parts->trained;
     struct train_options options;
     train_options_init(&options);
     bool as_trained = !arguments->val_crop && !arguments->val_resize && trained->val_crop;
     options.val_crop = arguments->val_crop ? arguments->val_crop : trained->val_crop;
     options.val_resize = as_trained ? trained->val_resize : arguments->val_resize;
-    train_options_geometry(&options, &evaluation->resize, &evaluation->crop);
-    if (evaluation->resize < evaluation->crop)
-        FAIL(STATUS_USAGE, "--val-resize %u is smaller than --val-crop %u", evaluation->resize,
-             evaluation->crop);
+    train_options_geometry(&options, &parts->resize, &parts->crop);
+    if (parts->resize < parts->crop)
+        FAIL(STATUS_USAGE, "--val-resize %u is smaller than --val-crop %u", parts->resize,
+             parts->crop);
     return OK;
 }
 
-static struct status model_make(const struct eval_arguments *arguments,
-                                struct evaluation *evaluation)
+static struct status model_make(const struct eval_arguments *arguments, struct eval_parts *parts)
 {
     const struct backend_config config = {
         .dtype = (enum train_dtype)arguments->dtype,
         .threads = (unsigned)arguments->threads,
     };
-    TRY(model_open(evaluation->trained->network, device_names[arguments->device], &config,
-                   &evaluation->model));
-    return model_write(evaluation->model, evaluation->trained->weights, false);
+    TRY(model_open(parts->trained->network, device_names[arguments->device], &config,
+                   &parts->model));
+    return model_write(parts->model, parts->trained->weights, false);
 }
 
-static struct status feed_make(const struct eval_arguments *arguments,
-                               struct evaluation *evaluation)
+static struct status feed_make(const struct eval_arguments *arguments, struct eval_parts *parts)
 {
-    const struct backend_ops *ops = evaluation->model->ops;
-    uint64_t images = index_count(evaluation->index);
+    const struct backend_ops *ops = parts->model->ops;
+    uint64_t images = index_count(parts->index);
     struct loader_options options;
     loader_options_init(&options);
     options.mode = LOADER_EVAL;
     options.global_batch = (uint32_t)arguments->batch_size;
     if (images < options.global_batch)
         options.global_batch = (uint32_t)images;
-    options.val_resize = evaluation->resize;
-    options.val_crop = evaluation->crop;
-    options.pixels = evaluation->pixels;
+    options.val_resize = parts->resize;
+    options.val_crop = parts->crop;
+    options.pixels = parts->pixels;
     options.threads = (unsigned)arguments->jobs;
     options.on_error = (enum loader_on_error)arguments->on_error;
-    options.label_map = evaluation->label_map;
+    options.label_map = parts->label_map;
     options.format = tensor_format_imagenet;
-    ops->input_format(evaluation->model->backend, &options.format);
+    ops->input_format(parts->model->backend, &options.format);
     const struct plan_config plan = {
         .mode = PLAN_EVAL,
         .batch = options.global_batch,
-        .height = evaluation->crop,
-        .width = evaluation->crop,
+        .height = parts->crop,
+        .width = parts->crop,
     };
-    TRY(feed_open_index(evaluation->index, &options, &evaluation->feed));
-    return ops->plan_open(evaluation->model->store, &plan, &evaluation->plan);
+    TRY(feed_open_index(parts->index, &options, &parts->feed));
+    TRY(ops->plan_open(parts->model->store, &plan, &parts->plan));
+    if (!arguments->val_flip)
+        return OK;
+    return mirrored_open(parts->model, &plan, &options.format, &parts->mirrored);
 }
 
-static struct status evaluation_open(const struct eval_arguments *arguments,
-                                     const struct option_parse *parse,
-                                     struct evaluation *evaluation)
+static struct status eval_parts_open(struct eval_arguments *arguments,
+                                     const struct option_parse *parse, struct eval_parts *parts)
 {
     const char *checkpoint = parse->positionals[0], *set = parse->positionals[1];
-    TRY(dataset_open_index(set, NULL, (unsigned)arguments->jobs, &evaluation->index));
-    const struct class_table *classes = index_classes(evaluation->index);
-    TRY(trained_open(checkpoint, arguments->arch, classes, &evaluation->trained));
-    TRY(status_context(evaluate_label_map(classes, evaluation->trained->classes,
-                                          &evaluation->label_map),
+    TRY(dataset_open_index(set, NULL, (unsigned)arguments->jobs, &parts->index));
+    const struct class_table *classes = index_classes(parts->index);
+    TRY(trained_open(checkpoint, arguments->arch, classes, &parts->trained));
+    TRY(status_context(evaluate_label_map(classes, parts->trained->classes, &parts->label_map),
                        "'%s'", set));
-    TRY(geometry_choose(arguments, evaluation));
-    evaluation->pixels = option_given(parse, eval_options, "pixels")
-                             ? (enum pixels)arguments->pixels
-                             : evaluation->trained->pixels;
-    TRY(model_make(arguments, evaluation));
-    TRY(feed_make(arguments, evaluation));
-    return run_log_open(arguments->json ? NULL : stdout, NULL, &evaluation->log);
+    TRY(geometry_choose(arguments, parts));
+    parts->pixels = option_given(parse, eval_options, "pixels") ? (enum pixels)arguments->pixels
+                                                                : parts->trained->pixels;
+    if (!option_given(parse, eval_options, "val-flip"))
+        arguments->val_flip = parts->trained->val_flip;
+    TRY(model_make(arguments, parts));
+    TRY(feed_make(arguments, parts));
+    return run_log_open(arguments->json ? NULL : stdout, NULL, &parts->log);
 }
 
-static struct status result_print(const struct evaluation *evaluation,
-                                  const struct option_parse *parse, const struct metric_sums *sums,
-                                  double seconds)
+static struct status result_print(const struct eval_parts *parts, const struct option_parse *parse,
+                                  const struct metric_sums *sums, double seconds)
 {
     CLEANUP(json_free) struct json *result = json_object_new();
-    enum train_dtype dtype = evaluation->model->ops->dtype(evaluation->model->backend);
+    enum train_dtype dtype = parts->model->ops->dtype(parts->model->backend);
     json_set_integer(result, "version", 1);
-    json_set_string(result, "weights", evaluation->trained->path);
+    json_set_string(result, "weights", parts->trained->path);
     json_set_string(result, "set", parse->positionals[1]);
-    json_set_string(result, "arch", evaluation->trained->network->arch);
+    json_set_string(result, "arch", parts->trained->network->arch);
     json_set_integer(result, "images", (int64_t)sums->count);
-    json_set_integer(result, "unreadable", (int64_t)feed_statistics(evaluation->feed).bad_records);
+    json_set_integer(result, "unreadable", (int64_t)feed_statistics(parts->feed).bad_records);
     json_set_integer(result, "top1_count", (int64_t)sums->top1);
     json_set_integer(result, "top5_count", (int64_t)sums->top5);
     json_set_real(result, "top1", sums_top1(sums));
     json_set_real(result, "top5", sums_top5(sums));
     json_set_real(result, "loss", sums_loss(sums));
-    json_set_integer(result, "val_resize", evaluation->resize);
-    json_set_integer(result, "val_crop", evaluation->crop);
-    json_set_string(result, "pixels", pixels_names[evaluation->pixels]);
+    json_set_integer(result, "val_resize", parts->resize);
+    json_set_integer(result, "val_crop", parts->crop);
+    json_set_boolean(result, "val_flip", parts->mirrored != NULL);
+    json_set_string(result, "pixels", pixels_names[parts->pixels]);
     json_set_string(result, "dtype", train_dtype_names[dtype]);
     json_set_real(result, "seconds", seconds);
     return command_print_json(result);
@@ -191,17 +196,22 @@ struct status cmd_eval(int argc, char **argv)
 {
     struct eval_arguments arguments = {.batch_size = 64, .print_freq = 10};
     struct option_parse parse = {0};
-    CLEANUP(evaluation_done) struct evaluation evaluation = {0};
+    CLEANUP(eval_parts_done) struct eval_parts parts = {0};
     struct metric_sums sums;
     TRY(command_parse(&eval_usage, eval_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(evaluation_open(&arguments, &parse, &evaluation));
+    TRY(eval_parts_open(&arguments, &parse, &parts));
     double started_s = clock_seconds();
-    TRY(evaluate_run(evaluation.model, evaluation.plan, evaluation.feed, NULL, evaluation.log,
-                     (uint64_t)arguments.print_freq, &sums));
+    const struct evaluation evaluation = {
+        .model = parts.model,
+        .plan = parts.plan,
+        .mirrored = parts.mirrored,
+        .feed = parts.feed,
+    };
+    TRY(evaluate_run(&evaluation, parts.log, (uint64_t)arguments.print_freq, &sums));
     double seconds = clock_seconds() - started_s;
     if (arguments.json)
-        return result_print(&evaluation, &parse, &sums, seconds);
-    return run_log_eval(evaluation.log, 0, &sums, seconds);
+        return result_print(&parts, &parse, &sums, seconds);
+    return run_log_eval(parts.log, 0, &sums, seconds);
 }

@@ -34,6 +34,44 @@ size_t tensor_image_bytes(const struct tensor_format *format, uint32_t height, u
     return (size_t)height * width * 3 * tensor_type_bytes(format->type);
 }
 
+/* `bytes` is a constant where this is inlined, so that the copies are moves. */
+static inline void row_mirror(size_t bytes, uint32_t width, const uint8_t *in, uint8_t *out)
+{
+    for (uint32_t x = 0; x < width; x++)
+        memcpy(out + (width - 1 - x) * bytes, in + x * bytes, bytes);
+}
+
+void tensor_mirror(const struct tensor_format *format, uint32_t height, uint32_t width,
+                   uint32_t count, const void *in, void *out)
+{
+    const bool pixels = format->layout == TENSOR_NHWC; /* else rows of one channel */
+    const size_t bytes = tensor_type_bytes(format->type) * (pixels ? 3 : 1);
+    const size_t rows = (size_t)count * height * (pixels ? 1 : 3);
+    for (size_t i = 0; i < rows; i++) {
+        const uint8_t *from = (const uint8_t *)in + i * width * bytes;
+        uint8_t *to = (uint8_t *)out + i * width * bytes;
+        switch (bytes) {
+        case 1:
+            row_mirror(1, width, from, to);
+            break;
+        case 2:
+            row_mirror(2, width, from, to);
+            break;
+        case 3:
+            row_mirror(3, width, from, to);
+            break;
+        case 4:
+            row_mirror(4, width, from, to);
+            break;
+        case 6:
+            row_mirror(6, width, from, to);
+            break;
+        default:
+            row_mirror(12, width, from, to);
+        }
+    }
+}
+
 static uint32_t bits_of(float value)
 {
     uint32_t bits;

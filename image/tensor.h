@@ -29,9 +29,12 @@ size_t tensor_image_bytes(const struct tensor_format *format, uint32_t height, u
  * channel; bf16 and f16 are those rounded to nearest even. */
 void tensor_write(const struct tensor_format *format, const struct picture *picture, bool flip,
                   void *out);
+/* Turns `count` images in that format left to right; `out` is another place than `in`. */
+void tensor_mirror(const struct tensor_format *format, uint32_t height, uint32_t width,
+                   uint32_t count, const void *in, void *out);
 
-/* The same from planes, a row at a time. Scratch of one thread; it keeps a format's tables from
- * image to image. */
+/* What tensor_write does, from planes, a row at a time. Scratch of one thread; it keeps a format's
+ * tables from image to image. */
 struct tensor_writer;
 struct status tensor_writer_open(struct tensor_writer **ret_writer);
 void tensor_writer_close(struct tensor_writer *writer);

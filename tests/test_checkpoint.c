@@ -44,6 +44,8 @@ static int run_make(void **state)
         .pixels = PIXELS_FAST,
         .val_resize = 256,
         .val_crop = 224,
+        .val_flip = true,
+        .scale = {.value = 1024, .clean_steps = 7},
     };
     return 0;
 }

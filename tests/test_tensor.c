@@ -170,13 +170,36 @@ static void every_divisor_is_exact(void **state)
     }
 }
 
+/* Turned afterwards or while it is written: the same image. */
+static void a_written_image_is_mirrored(void **state)
+{
+    (void)state;
+    enum { WIDTH = 7, HEIGHT = 3, BYTES = WIDTH * HEIGHT * 3 * 4 };
+    struct tensor_format format = tensor_format_imagenet;
+    for (size_t type = 0; type < ARRAY_LENGTH(types); type++)
+        for (int layout = TENSOR_NHWC; layout <= TENSOR_NCHW; layout++) {
+            uint8_t plain[2 * BYTES], expected[2 * BYTES], out[2 * BYTES];
+            format.type = types[type];
+            format.layout = (enum tensor_layout)layout;
+            size_t bytes = tensor_image_bytes(&format, HEIGHT, WIDTH);
+            for (uint64_t i = 0; i < 2; i++) {
+                CLEANUP(picture_done) struct picture picture = {0};
+                assert_ok(picture_from_seed(i, WIDTH, HEIGHT, &picture));
+                tensor_write(&format, &picture, false, plain + i * bytes);
+                tensor_write(&format, &picture, true, expected + i * bytes);
+            }
+            tensor_mirror(&format, HEIGHT, WIDTH, 2, plain, out);
+            assert_memory_equal(out, expected, 2 * bytes);
+        }
+}
+
 int main(void)
 {
     print_message("processor: %s\n", cpu_level_name(cpu_level()));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_torchvisions), cmocka_unit_test(bytes_stay_bytes),
         cmocka_unit_test(halves_round_to_even),    cmocka_unit_test(variants_equal_plain),
-        cmocka_unit_test(every_divisor_is_exact),
+        cmocka_unit_test(every_divisor_is_exact),  cmocka_unit_test(a_written_image_is_mirrored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,26 +27,54 @@ struct status evaluate_label_map(const struct class_table *set, const struct cla
     return OK;
 }
 
-/* Adds the metrics of the steps since the last call, of all processes; `line` gets the last one's.
- */
-static struct status metrics_take(const struct model *model, struct plan *plan, struct comm *comm,
-                                  struct line *line)
+/* The steps since the last line, of this process. */
+struct tally {
+    struct metric_sums all, last;
+};
+
+static void tally_add(struct tally *tally, const struct step_metrics *metrics)
+{
+    sums_add(&tally->all, metrics);
+    tally->last = (struct metric_sums){0};
+    sums_add(&tally->last, metrics);
+}
+
+static struct status step_run(const struct evaluation *evaluation, const struct step_input *input,
+                              struct tally *tally)
+{
+    struct step_metrics metrics;
+    if (!evaluation->mirrored)
+        return evaluation->model->ops->plan_forward(evaluation->plan, input);
+    TRY(mirrored_forward(evaluation->mirrored, evaluation->plan, input, &metrics));
+    tally_add(tally, &metrics);
+    return OK;
+}
+
+/* Adds what the plan kept of steps without a mirror image. */
+static struct status tally_take_plan(const struct evaluation *evaluation, struct tally *tally)
 {
     struct step_metrics metrics[64];
-    struct metric_sums sums[2] = {0}; /* of all steps, and of the last */
     size_t count = ARRAY_LENGTH(metrics);
-    while (count == ARRAY_LENGTH(metrics)) {
-        TRY(model->ops->plan_metrics(plan, metrics, ARRAY_LENGTH(metrics), &count));
-        for (size_t i = 0; i < count; i++) {
-            sums_add(&sums[0], &metrics[i]);
-            sums[1] = (struct metric_sums){0};
-            sums_add(&sums[1], &metrics[i]);
-        }
+    while (!evaluation->mirrored && count == ARRAY_LENGTH(metrics)) {
+        TRY(evaluation->model->ops->plan_metrics(evaluation->plan, metrics, ARRAY_LENGTH(metrics),
+                                                 &count));
+        for (size_t i = 0; i < count; i++)
+            tally_add(tally, &metrics[i]);
     }
-    if (comm)
-        TRY(sums_join(comm, sums, ARRAY_LENGTH(sums)));
+    return OK;
+}
+
+/* Takes the steps since the last call, of all processes, into the line. */
+static struct status metrics_take(const struct evaluation *evaluation, struct tally *tally,
+                                  struct line *line)
+{
+    TRY(tally_take_plan(evaluation, tally));
+    struct metric_sums sums[] = {tally->all, tally->last};
+    if (evaluation->comm)
+        TRY(sums_join(evaluation->comm, sums, ARRAY_LENGTH(sums)));
     sums_add_sums(&line->mean, &sums[0]);
     line->last = sums[1];
+    *tally = (struct tally){0};
     return OK;
 }
 
@@ -62,10 +90,11 @@ static struct status stop_check_all(struct comm *comm)
     return OK;
 }
 
-struct status evaluate_run(const struct model *model, struct plan *plan, struct feed *feed,
-                           struct comm *comm, struct run_log *log, uint64_t print_freq,
-                           struct metric_sums *ret_sums)
+struct status evaluate_run(const struct evaluation *evaluation, struct run_log *log,
+                           uint64_t print_freq, struct metric_sums *ret_sums)
 {
+    struct feed *feed = evaluation->feed;
+    struct tally tally = {0};
     struct line line = {.steps = feed_steps(feed)};
     struct step_input input;
     bool done;
@@ -73,11 +102,11 @@ struct status evaluate_run(const struct model *model, struct plan *plan, struct 
     TRY(feed_start(feed, 0, 0));
     TRY(feed_next(feed, &input, &done));
     for (; !done; line.step++) {
-        TRY(stop_check_all(comm));
-        TRY(model->ops->plan_forward(plan, &input));
+        TRY(stop_check_all(evaluation->comm));
+        TRY(step_run(evaluation, &input, &tally));
         bool print = line.step % print_freq == 0;
         if (print || line.step % 512 == 511)
-            TRY(metrics_take(model, plan, comm, &line));
+            TRY(metrics_take(evaluation, &tally, &line));
         double now_s = clock_seconds();
         meter_add(&line.time, now_s - last_s);
         last_s = now_s;
@@ -87,7 +116,7 @@ struct status evaluate_run(const struct model *model, struct plan *plan, struct 
                     (double)line.mean.count / (now_s - started_s));
         TRY(feed_next(feed, &input, &done));
     }
-    TRY(metrics_take(model, plan, comm, &line));
+    TRY(metrics_take(evaluation, &tally, &line));
     *ret_sums = line.mean;
     return OK;
 }

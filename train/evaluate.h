@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "image/class_table.h"
 #include "train/feed.h"
+#include "train/mirrored.h"
 #include "train/model.h"
 #include "train/ranks.h"
 #include "train/run_log.h"
@@ -17,11 +18,18 @@
 struct status evaluate_label_map(const struct class_table *set, const struct class_table *model,
                                  int32_t **ret_map);
 
-/* Runs an EVAL plan over the feed and prints a line every `print_freq` steps. With `comm` (NULL:
- * alone) each process evaluates its part, and the sums are those of all. Fails with STATUS_STOPPED
- * when a stop was asked of any. */
-struct status evaluate_run(const struct model *model, struct plan *plan, struct feed *feed,
-                           struct comm *comm, struct run_log *log, uint64_t print_freq,
-                           struct metric_sums *ret_sums);
+/* What is evaluated; all borrowed. */
+struct evaluation {
+    const struct model *model;
+    struct plan *plan;         /* EVAL */
+    struct mirrored *mirrored; /* of the plan; NULL: images are taken as they are */
+    struct feed *feed;
+    struct comm *comm; /* each process evaluates its part, the sums are those of all; NULL: alone */
+};
+
+/* Runs the plan over the feed and prints a line every `print_freq` steps. Fails with STATUS_STOPPED
+ * when a stop was asked of any process. */
+struct status evaluate_run(const struct evaluation *evaluation, struct run_log *log,
+                           uint64_t print_freq, struct metric_sums *ret_sums);
 
 #endif

@@ -69,6 +69,8 @@ const struct option train_option_table[] = {
      .help = "evaluation: short side; 0: 8/7 of --val-crop"},
     {"val-crop", 0, OPT_INT, FIELD(val_crop), 0, MAX_PIXELS, .value = "N",
      .help = "evaluation: centre crop; 0: --image-size"},
+    {"val-flip", 0, OPT_FLAG, FIELD(val_flip),
+     .help = "evaluation: add the logits of the mirrored image"},
     {"pixels", 0, OPT_ENUM, FIELD(pixels), .names = pixels_names,
      .help = "bit for bit Pillow's up to version 12, those of 13, or close to them and faster "
              "(default %d)"},

@@ -18,6 +18,7 @@ struct train_options {
     bool synthetic;
     int64_t synthetic_images, synthetic_classes;
     int64_t image_size, val_resize, val_crop; /* pixels; the last two 0: from image_size */
+    bool val_flip;                            /* evaluation with the mirrored image too */
     int64_t batch_size;                       /* global */
     int64_t accumulate;                       /* micro-batches of a step */
     int pixels;                               /* enum pixels */

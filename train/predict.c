@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "train/logits.h"
 
 struct predictor {
     struct model *model;
@@ -49,17 +50,6 @@ struct tensor_format predictor_format(const struct predictor *predictor)
     return predictor->format;
 }
 
-/* log(sum of exp), safe from overflow. */
-static double log_sum(const float *logits, uint32_t count)
-{
-    double largest = logits[0], sum = 0;
-    for (uint32_t i = 1; i < count; i++)
-        largest = fmax(largest, logits[i]);
-    for (uint32_t i = 0; i < count; i++)
-        sum += exp(logits[i] - largest);
-    return largest + log(sum);
-}
-
 /* Puts a label into its place among the likeliest; of equal ones the lower class comes first. */
 static void top_insert(struct prediction *prediction, const float *logits, int32_t label)
 {
@@ -77,7 +67,7 @@ static void top_insert(struct prediction *prediction, const float *logits, int32
 static void prediction_make(const float *logits, uint32_t classes, int32_t label,
                             struct prediction *prediction)
 {
-    double total = log_sum(logits, classes);
+    double total = logits_log_sum(logits, classes);
     for (int i = 0; i < PREDICTION_TOP; i++)
         prediction->top[i] = -1;
     for (uint32_t i = 0; i < classes; i++)

@@ -70,6 +70,7 @@ void run_state_store(const struct run_state *state, const struct class_table *cl
     json_set_string(object, "pixels", pixels_names[state->pixels]);
     json_set_integer(object, "val_resize", state->val_resize);
     json_set_integer(object, "val_crop", state->val_crop);
+    json_set_boolean(object, "val_flip", state->val_flip);
     json_set(object, "class_table", classes_store(classes));
 }
 
@@ -205,6 +206,8 @@ struct status run_state_restore(const struct json *object, struct run_state *ret
     state.pixels = (enum pixels)choice;
     TRY(u32_get(object, "val_resize", 1 << 20, &state.val_resize));
     TRY(u32_get(object, "val_crop", 1 << 20, &state.val_crop));
+    if (json_get(object, "val_flip")) /* an older program's state has none */
+        TRY(json_get_boolean(object, "val_flip", &state.val_flip));
     TRY(classes_restore(json_get(object, "class_table"), state.classes, ret_classes));
     *ret_state = state;
     return OK;

@@ -38,8 +38,9 @@ struct run_state {
     uint32_t device_batch; /* images that are normalised together, without --sync-bn; 0: unknown */
     enum pixels pixels;
 
-    /* Evaluation geometry, in pixels */
+    /* Evaluation: geometry in pixels; with the mirrored image too */
     uint32_t val_resize, val_crop;
+    bool val_flip;
 };
 
 /* {"version": 1, …, "class_table": …}; `classes` has state->classes entries. */

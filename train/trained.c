@@ -39,6 +39,7 @@ static struct status checkpoint_take(struct trained *trained, const char *stem, 
     trained->classes = MOVE(checkpoint->classes);
     trained->val_resize = checkpoint->state.val_resize;
     trained->val_crop = checkpoint->state.val_crop;
+    trained->val_flip = checkpoint->state.val_flip;
     trained->pixels = checkpoint->state.pixels;
     return OK;
 }

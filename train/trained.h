@@ -20,6 +20,7 @@ struct trained {
     struct checkpoint *checkpoint; /* NULL: bare weights */
     char *path;                    /* of the weights, for people */
     uint32_t val_resize, val_crop; /* that it was evaluated at; 0: not known */
+    bool val_flip;                 /* of bare weights: false */
     enum pixels pixels;            /* of bare weights: PIXELS_PILLOW */
 };
 

@@ -159,8 +159,14 @@ static struct status epoch_train(struct trainer *trainer)
 struct status trainer_evaluate(struct trainer *trainer, struct metric_sums *ret_sums)
 {
     double started_s = clock_seconds();
-    TRY(evaluate_run(trainer->model, trainer->eval_plan, trainer->data->val, trainer->comm,
-                     trainer->log, (uint64_t)trainer->options->print_freq, ret_sums));
+    const struct evaluation evaluation = {
+        .model = trainer->model,
+        .plan = trainer->eval_plan,
+        .mirrored = trainer->mirrored,
+        .feed = trainer->data->val,
+        .comm = trainer->comm,
+    };
+    TRY(evaluate_run(&evaluation, trainer->log, (uint64_t)trainer->options->print_freq, ret_sums));
     return run_log_eval(trainer->log, trainer->state.epoch, ret_sums, clock_seconds() - started_s);
 }
 

@@ -6,6 +6,7 @@
  * share. */
 
 #include "train/dataset.h"
+#include "train/mirrored.h"
 #include "train/model.h"
 #include "train/ranks.h"
 #include "train/run_log.h"
@@ -24,6 +25,7 @@ struct trainer {
     struct model *model;
     struct division division;
     struct plan *train_plan, *eval_plan; /* NULL: not needed */
+    struct mirrored *mirrored;           /* NULL: evaluation takes images as they are */
     struct run_log *log;
     char *checkpoint_stem, *best_stem;
     struct schedule schedule;

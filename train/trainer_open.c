@@ -141,12 +141,32 @@ static struct status weights_start(struct trainer *trainer)
                             (uint64_t)options->seed, options->zero_gamma);
 }
 
+static struct status eval_plan_open(struct trainer *trainer)
+{
+    const struct train_options *options = trainer->options;
+    const struct model *model = trainer->model;
+    struct tensor_format format = tensor_format_imagenet;
+    uint32_t resize, crop;
+    train_options_geometry(options, &resize, &crop);
+    const struct plan_config plan = {
+        .mode = PLAN_EVAL,
+        .batch = dataset_val_batch(trainer->data, options, &trainer->division) /
+                 trainer->division.processes,
+        .height = crop,
+        .width = crop,
+    };
+    TRY(model->ops->plan_open(model->store, &plan, &trainer->eval_plan));
+    if (!options->val_flip)
+        return OK;
+    model->ops->input_format(model->backend, &format);
+    return mirrored_open(model, &plan, &format, &trainer->mirrored);
+}
+
 static struct status plans_open(struct trainer *trainer)
 {
     const struct train_options *options = trainer->options;
     const struct backend_ops *ops = trainer->model->ops;
-    uint32_t size = (uint32_t)options->image_size, resize, crop;
-    train_options_geometry(options, &resize, &crop);
+    uint32_t size = (uint32_t)options->image_size;
     const struct plan_config train = {
         .mode = PLAN_TRAIN,
         .batch = division_local_batch(&trainer->division),
@@ -154,18 +174,9 @@ static struct status plans_open(struct trainer *trainer)
         .width = size,
         .label_smoothing = (float)options->label_smoothing,
     };
-    const struct plan_config eval = {
-        .mode = PLAN_EVAL,
-        .batch = dataset_val_batch(trainer->data, options, &trainer->division) /
-                 trainer->division.processes,
-        .height = crop,
-        .width = crop,
-    };
     if (!options->evaluate)
         TRY(ops->plan_open(trainer->model->store, &train, &trainer->train_plan));
-    if (trainer->data->val)
-        TRY(ops->plan_open(trainer->model->store, &eval, &trainer->eval_plan));
-    return OK;
+    return trainer->data->val ? eval_plan_open(trainer) : OK;
 }
 
 /* In the middle of an epoch another order would show some images twice and others not at all. */
@@ -232,6 +243,7 @@ static struct status state_start(struct trainer *trainer)
     snprintf(state->arch, sizeof state->arch, "%s", trainer->network->arch);
     snprintf(state->backend, sizeof state->backend, "%s", trainer->model->backend_name);
     train_options_geometry(options, &state->val_resize, &state->val_crop);
+    state->val_flip = options->val_flip;
     if (trainer->data->train) {
         state->steps_per_epoch = dataset_train_steps(trainer->data, options);
         state->train_images = feed_images(trainer->data->train);
@@ -390,6 +402,7 @@ void trainer_close(struct trainer *trainer)
         return;
     if (trainer->train_plan)
         trainer->model->ops->plan_close(trainer->train_plan);
+    mirrored_close(trainer->mirrored);
     if (trainer->eval_plan)
         trainer->model->ops->plan_close(trainer->eval_plan);
     model_close(trainer->model);

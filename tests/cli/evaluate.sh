@@ -26,6 +26,8 @@ top1() { grep -oE '"top[15]_count": [0-9]+' "$1"; }
 [ "$(top1 "$stdout")" = "$(top1 by-8)" ] || fail "the batch size changed the accuracy"
 headrace_ok eval run datasets/imagenet/val --device reference --json --pixels fast
 expect_stdout '"pixels": "fast"'
+headrace_ok eval run datasets/imagenet/val --device reference --json --val-flip
+expect_stdout '"images": 25, .*"val_flip": true'
 headrace eval run all.idx --device reference
 expect_error 1 'is not among the 25'
 cp run/checkpoint.safetensors bare.safetensors
