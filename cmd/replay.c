@@ -80,7 +80,7 @@ static struct status losses_compute(const struct replay_arguments *arguments, st
         FAIL(STATUS_FAILED, "'%s' has other classes than the run's training set",
              shown->trained->path);
     TRY(predictor_open(shown->trained, device_names[arguments->device], &config,
-                       replay_image_size(shown->replay), &shown->predictor));
+                       replay_image_size(shown->replay, shown->step), &shown->predictor));
     struct tensor_format format = predictor_format(shown->predictor);
     TRY(replay_batch(shown->replay, shown->step, &format, &batch));
     TRY(memory_alloc(batch->count, sizeof *shown->predictions, &shown->predictions));
@@ -164,7 +164,7 @@ static struct status sheet_make(const struct shown *shown, const char *path)
     CLEANUP(sheet_close) struct sheet *sheet = NULL;
     CLEANUP(picture_done) struct picture picture = {0};
     const struct batch *batch;
-    uint32_t size = replay_image_size(shown->replay);
+    uint32_t size = replay_image_size(shown->replay, shown->step);
     TRY(replay_batch(shown->replay, shown->step, &bytes, &batch));
     unsigned columns = (unsigned)ceil(sqrt((double)batch->count));
     TRY(sheet_open(columns, size < 96 ? 96 : size > 224 ? 224 : size, &sheet));

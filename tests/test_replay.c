@@ -8,7 +8,8 @@
 #include "train/replay.h"
 
 #define ARGUMENTS                                                                                  \
-    "--device reference -b 12 --image-size 32 --lr 0.01 --threads 1 --epochs 3 --steps 1 "         \
+    "--device reference -b 12 --image-size 40 --image-size-start 32 --ramp-start 1 --ramp-end 2 "  \
+    "--lr 0.01 --threads 1 --epochs 3 --steps 1 "                                                  \
     "--order window --window 20 "
 
 /* 40 images: 4 steps an epoch. */
@@ -43,24 +44,28 @@ static struct dataset *fed_from(uint64_t epoch, uint64_t step)
     assert_ok(dataset_open(&options, checkpoint->classes, true, &data));
     struct division whole = {.processes = 1, .replicas = 1, .accumulate = 1};
     assert_ok(division_make((uint32_t)options.batch_size, &whole));
-    assert_ok(dataset_start(data, &options, &whole, &tensor_format_imagenet));
+    const struct ramp ramp = train_options_ramp(&options);
+    assert_ok(dataset_start_train(data, &options, &whole, &tensor_format_imagenet,
+                                  ramp_size(&ramp, epoch)));
     assert_ok(feed_start(data->train, epoch, step));
     memory_free(parse);
     return data;
 }
 
-static void test_a_replayed_batch_has_the_runs_pixels(void **state)
+/* Steps `first` and `first` + 1 of the run, which has 4 an epoch, and crops of `size` pixels there.
+ */
+static void steps_check(uint64_t first, uint32_t size)
 {
-    (void)state;
     CLEANUP(replay_close) struct replay *replay = NULL;
-    CLEANUP(dataset_close) struct dataset *data = fed_from(1, 2);
-    const size_t bytes = 12 * tensor_image_bytes(&tensor_format_imagenet, 32, 32);
+    CLEANUP(dataset_close) struct dataset *data = fed_from(first / 4, first % 4);
+    const size_t bytes = 12 * tensor_image_bytes(&tensor_format_imagenet, size, size);
     assert_ok(replay_open(test_path("run"), NULL, &replay));
     assert_int_equal(replay_steps(replay), 12);
-    for (uint64_t step = 6; step < 8; step++) { /* the last one goes on at the order's start */
+    for (uint64_t step = first; step < first + 2; step++) {
         struct step_input input;
         const struct batch *batch;
         bool done;
+        assert_int_equal(replay_image_size(replay, step), size);
         assert_ok(feed_next(data->train, &input, &done));
         assert_false(done);
         assert_ok(replay_batch(replay, step, &tensor_format_imagenet, &batch));
@@ -73,8 +78,21 @@ static void test_a_replayed_batch_has_the_runs_pixels(void **state)
             const struct crop *crop = &batch->samples[slot].crop;
             assert_memory_equal(&record.crop.box, &crop->box, sizeof crop->box);
             assert_int_equal(record.crop.flip, crop->flip);
+            assert_int_equal(record.crop.out_width, size);
         }
     }
+}
+
+static void test_a_replayed_batch_has_the_runs_pixels(void **state)
+{
+    (void)state;
+    steps_check(6, 32); /* the last one goes on at the order's start */
+}
+
+static void test_crops_grow_as_in_the_run(void **state)
+{
+    (void)state;
+    steps_check(9, 40);
 }
 
 /* Bytes for people are the numbers that the network saw. */
@@ -134,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_replayed_batch_has_the_runs_pixels),
+        cmocka_unit_test(test_crops_grow_as_in_the_run),
         cmocka_unit_test(test_pictures_are_what_the_network_saw),
         cmocka_unit_test(test_another_seed_differs),
         cmocka_unit_test(test_what_cannot_be_replayed),

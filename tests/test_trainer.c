@@ -48,6 +48,38 @@ static void test_a_resumed_run_ends_with_the_same_weights(void **state)
                      test_path("parts/model_best.safetensors"));
 }
 
+/* Crops of 32 pixels, 40 from the second epoch on, whether it is cut or not. */
+static void test_crops_grow(void **state)
+{
+    (void)state;
+    static const char ramp[] = "--resume %s --image-size 40 --image-size-start 32 --ramp-end 1 "
+                               "--val-crop 32 --out %s";
+    FILE *lines = fopen(test_path("ramp-lines"), "w+");
+    assert_non_null(lines);
+    assert_ok(train_run_sums(with_paths(ramp, "base", "ramp-whole"), lines, NULL));
+    fclose(lines);
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "%s --steps 6", with_paths(ramp, "base", "ramp-parts"));
+    assert_ok(train_run(arguments));
+    assert_ok(train_run(with_paths("--resume auto --out %s", "ramp-parts", NULL)));
+    assert_same_file(test_path("ramp-whole/checkpoint.safetensors"),
+                     test_path("ramp-parts/checkpoint.safetensors"));
+    CLEANUP(buffer_done) struct buffer text = {0};
+    const char *content;
+    assert_ok(file_read_all(test_path("ramp-lines"), 1 << 20, &text));
+    assert_ok(buffer_text(&text, &content));
+    assert_non_null(
+        strstr(content, "\ncrops of 32 pixels; 32 to epoch 0, growing to 40 in epoch 1\n"));
+    assert_non_null(strstr(content, "\nepoch 1: crops of 40 pixels from here on\nEpoch: [1][0/4]"));
+    assert_ok(file_read_all(test_path("ramp-parts/log.jsonl"), 1 << 20, &text));
+    assert_ok(buffer_text(&text, &content));
+    assert_non_null(
+        strstr(content, "{\"kind\": \"image_size\", \"epoch\": 1, \"image_size\": 40}"));
+    assert_fails(train_run("--synthetic --image-size-start 256"), STATUS_USAGE, "larger than");
+    assert_fails(train_run("--synthetic --image-size-start 160 --ramp-start 3"), STATUS_USAGE,
+                 "later --ramp-end");
+}
+
 static void test_a_run_folder_is_not_written_over(void **state)
 {
     (void)state;
@@ -229,6 +261,7 @@ int main(void)
     test_folder_in_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_resumed_run_ends_with_the_same_weights),
+        cmocka_unit_test(test_crops_grow),
         cmocka_unit_test(test_a_run_folder_is_not_written_over),
         cmocka_unit_test(test_another_dtype_is_refused),
         cmocka_unit_test(test_a_loss_that_is_not_finite_stops_the_run),

@@ -184,39 +184,28 @@ uint64_t dataset_train_steps(const struct dataset *dataset, const struct train_o
     return (feed_images(dataset->train) + (options->drop_last ? 0 : batch - 1)) / batch;
 }
 
-static struct status synthetic_start(struct dataset *dataset, const struct train_options *options,
-                                     const struct division *division,
-                                     const struct tensor_format *format)
+static struct synthetic_options synthetic_options(const struct dataset *dataset,
+                                                  const struct train_options *options,
+                                                  const struct division *division,
+                                                  const struct tensor_format *format)
 {
-    uint32_t resize, crop;
-    train_options_geometry(options, &resize, &crop);
-    struct synthetic_options synthetic = {
-        .images = (uint64_t)options->synthetic_images,
+    return (struct synthetic_options){
         .classes = (uint32_t)class_table_count(dataset->classes),
-        .batch = division_micro_batch(division),
-        .size = (uint32_t)options->image_size,
         .rank = division->rank,
         .world_size = division->processes,
-        .drop_last = options->drop_last,
         .format = *format,
         .seed = (uint64_t)options->seed,
     };
-    TRY(feed_open_synthetic(&synthetic, &dataset->train));
-    synthetic.images = val_images(dataset, options);
-    synthetic.batch = dataset_val_batch(dataset, options, division);
-    synthetic.size = crop;
-    synthetic.last_partial = true;
-    synthetic.drop_last = false;
-    return feed_open_synthetic(&synthetic, &dataset->val);
 }
 
 struct loader_options dataset_loader_options(const struct train_options *options,
-                                             const struct tensor_format *format)
+                                             const struct tensor_format *format,
+                                             uint32_t image_size)
 {
     struct loader_options loader;
     loader_options_init(&loader);
     loader.global_batch = (uint32_t)options->batch_size;
-    loader.image_size = (uint32_t)options->image_size;
+    loader.image_size = image_size;
     loader.format = *format;
     loader.pixels = (enum pixels)options->pixels;
     loader.order = (enum order_kind)options->order;
@@ -232,26 +221,53 @@ struct loader_options dataset_loader_options(const struct train_options *options
     return loader;
 }
 
-struct status dataset_start(struct dataset *dataset, const struct train_options *options,
-                            const struct division *division, const struct tensor_format *format)
+struct status dataset_start_train(struct dataset *dataset, const struct train_options *options,
+                                  const struct division *division,
+                                  const struct tensor_format *format, uint32_t image_size)
 {
-    if (options->synthetic)
-        return synthetic_start(dataset, options, division, format);
-    struct loader_options loader = dataset_loader_options(options, format);
+    feed_close(MOVE(dataset->train));
+    if (options->synthetic) {
+        struct synthetic_options synthetic = synthetic_options(dataset, options, division, format);
+        synthetic.images = (uint64_t)options->synthetic_images;
+        synthetic.batch = division_micro_batch(division);
+        synthetic.size = image_size;
+        synthetic.drop_last = options->drop_last;
+        return feed_open_synthetic(&synthetic, &dataset->train);
+    }
+    struct loader_options loader = dataset_loader_options(options, format, image_size);
     loader.global_batch = division_micro_batch(division);
     loader.rank = division->rank;
     loader.world_size = division->processes;
     /* The trainer counts a step's readable images before it begins it. */
     if (loader.on_error == LOADER_SKIP && division->accumulate > 1)
         loader.slots = division->accumulate + 1;
-    if (dataset->train_index)
-        TRY(feed_open_index(dataset->train_index, &loader, &dataset->train));
+    return dataset->train_index ? feed_open_index(dataset->train_index, &loader, &dataset->train)
+                                : OK;
+}
+
+struct status dataset_start_val(struct dataset *dataset, const struct train_options *options,
+                                const struct division *division, const struct tensor_format *format)
+{
+    uint32_t resize, crop;
+    train_options_geometry(options, &resize, &crop);
+    feed_close(MOVE(dataset->val));
+    if (options->synthetic) {
+        struct synthetic_options synthetic = synthetic_options(dataset, options, division, format);
+        synthetic.images = val_images(dataset, options);
+        synthetic.batch = dataset_val_batch(dataset, options, division);
+        synthetic.size = crop;
+        synthetic.last_partial = true;
+        return feed_open_synthetic(&synthetic, &dataset->val);
+    }
     if (!dataset->val_index)
         return OK;
+    struct loader_options loader = dataset_loader_options(options, format, crop);
     loader.mode = LOADER_EVAL;
-    loader.slots = 0;
     loader.global_batch = dataset_val_batch(dataset, options, division);
+    loader.rank = division->rank;
+    loader.world_size = division->processes;
+    loader.val_resize = resize;
+    loader.val_crop = crop;
     loader.label_map = dataset->val_label_map;
-    train_options_geometry(options, &loader.val_resize, &loader.val_crop);
     return feed_open_index(dataset->val_index, &loader, &dataset->val);
 }

@@ -15,7 +15,7 @@
 struct dataset {
     struct class_table *classes;           /* the network's */
     struct index *train_index, *val_index; /* NULL: synthetic, or not asked for */
-    struct feed *train, *val;              /* NULL until dataset_start */
+    struct feed *train, *val;              /* NULL until they are started */
     int32_t *val_label_map;                /* NULL: the same classes */
 };
 
@@ -38,13 +38,18 @@ struct status dataset_open_train(const struct train_options *options, struct dat
 void dataset_close(struct dataset *dataset);
 CLEANUP_POINTER(dataset_close, struct dataset)
 
-/* Opens the feeds: training in the micro-batches of `division`, evaluation in batches of
- * dataset_val_batch; each process gets its slice. */
-struct status dataset_start(struct dataset *dataset, const struct train_options *options,
-                            const struct division *division, const struct tensor_format *format);
+/* Opens a feed (another one of its kind is closed first): training in the micro-batches of
+ * `division`, evaluation in batches of dataset_val_batch; each process gets its slice. */
+struct status dataset_start_train(struct dataset *dataset, const struct train_options *options,
+                                  const struct division *division,
+                                  const struct tensor_format *format, uint32_t image_size);
+struct status dataset_start_val(struct dataset *dataset, const struct train_options *options,
+                                const struct division *division,
+                                const struct tensor_format *format);
 /* What a loader of the whole batches of training is opened with. */
 struct loader_options dataset_loader_options(const struct train_options *options,
-                                             const struct tensor_format *format);
+                                             const struct tensor_format *format,
+                                             uint32_t image_size);
 /* How many images an evaluation step takes in all: a micro-batch, or fewer where the set has fewer;
  * a multiple of the processes and their devices. */
 uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options,

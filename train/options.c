@@ -65,6 +65,14 @@ const struct option train_option_table[] = {
      .not_stored = true},
     {"image-size", 0, OPT_INT, FIELD(image_size), 1, MAX_PIXELS, .value = "N",
      .help = "side of the training crop (default %d)"},
+    {"image-size-start", 0, OPT_INT, FIELD(image_size_start), 0, MAX_PIXELS, .value = "N",
+     .help = "side of the training crop in the first epochs, growing to --image-size; 0: the same "
+             "in all"},
+    {"ramp-start", 0, OPT_INT, FIELD(ramp_start), 0, MAX_COUNT, .value = "EPOCH",
+     .help = "up to this epoch crops have --image-size-start"},
+    {"ramp-end", 0, OPT_INT, FIELD(ramp_end), 0, MAX_COUNT, .value = "EPOCH",
+     .help = "from this epoch on they have --image-size; between, the multiple of 32 next to a "
+             "straight line"},
     {"val-resize", 0, OPT_INT, FIELD(val_resize), 0, MAX_PIXELS, .value = "N",
      .help = "evaluation: short side; 0: 8/7 of --val-crop"},
     {"val-crop", 0, OPT_INT, FIELD(val_crop), 0, MAX_PIXELS, .value = "N",
@@ -168,6 +176,14 @@ struct status train_options_check(const struct train_options *options)
     if (options->resume && (options->weights || options->start_epoch))
         FAIL(STATUS_USAGE, "--resume takes weights and epoch from the checkpoint: leave out "
                            "--weights and --start-epoch");
+    if (options->image_size_start > options->image_size)
+        FAIL(STATUS_USAGE, "--image-size-start %lld is larger than --image-size %lld",
+             (long long)options->image_size_start, (long long)options->image_size);
+    if (options->image_size_start && options->ramp_start >= options->ramp_end)
+        FAIL(STATUS_USAGE,
+             "--image-size-start needs --ramp-start and a later --ramp-end: between epochs %lld "
+             "and %lld nothing can grow",
+             (long long)options->ramp_start, (long long)options->ramp_end);
     if (options->warmup_epochs > (double)options->epochs && options->epochs > 0)
         FAIL(STATUS_USAGE, "--warmup-epochs %g is longer than the %lld epochs of the run",
              options->warmup_epochs, (long long)options->epochs);
@@ -217,5 +233,16 @@ struct schedule train_options_schedule(const struct train_options *options,
         .step_factor = options->lr_factor,
         .epochs = (uint64_t)options->epochs,
         .steps_per_epoch = steps_per_epoch,
+    };
+}
+
+struct ramp train_options_ramp(const struct train_options *options)
+{
+    int64_t first = options->image_size_start ? options->image_size_start : options->image_size;
+    return (struct ramp){
+        .first_size = (uint32_t)first,
+        .last_size = (uint32_t)options->image_size,
+        .first_epoch = (uint64_t)options->ramp_start,
+        .last_epoch = (uint64_t)options->ramp_end,
     };
 }

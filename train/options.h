@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "train/backend.h"
+#include "train/ramp.h"
 #include "train/schedule.h"
 
 struct train_options {
@@ -18,6 +19,8 @@ struct train_options {
     bool synthetic;
     int64_t synthetic_images, synthetic_classes;
     int64_t image_size, val_resize, val_crop; /* pixels; the last two 0: from image_size */
+    int64_t image_size_start;                 /* of the first epochs; 0: image_size */
+    int64_t ramp_start, ramp_end;             /* epochs between which it grows */
     bool val_flip;                            /* evaluation with the mirrored image too */
     int64_t batch_size;                       /* global */
     int64_t accumulate;                       /* micro-batches of a step */
@@ -75,5 +78,6 @@ struct status train_options_loss_scale(const struct train_options *options, enum
                                        struct loss_scale *ret_scale);
 struct schedule train_options_schedule(const struct train_options *options,
                                        uint64_t steps_per_epoch);
+struct ramp train_options_ramp(const struct train_options *options);
 
 #endif

@@ -16,7 +16,8 @@ struct replay {
     struct tensor_format format; /* of the loader; set by the first batch */
     struct loader *loader;       /* NULL until then */
     struct batch *held;
-    struct loader *places; /* for crops alone */
+    struct loader *places;             /* for crops alone; NULL until the first is asked for */
+    uint32_t loader_size, places_size; /* pixels of their crops */
 };
 
 static struct status options_restore(struct replay *replay, const char *data)
@@ -38,9 +39,9 @@ static struct status options_restore(struct replay *replay, const char *data)
 }
 
 static struct status loader_make(struct replay *replay, const struct tensor_format *format,
-                                 struct loader **ret_loader)
+                                 uint32_t size, struct loader **ret_loader)
 {
-    const struct loader_options options = dataset_loader_options(&replay->options, format);
+    const struct loader_options options = dataset_loader_options(&replay->options, format, size);
     return loader_open(replay->data->train_index, &options, ret_loader);
 }
 
@@ -66,7 +67,6 @@ struct status replay_open(const char *run_folder, const char *data, struct repla
     TRY(options_restore(replay, data));
     TRY(dataset_open_train(&replay->options, &replay->data));
     TRY(set_check(replay, run_folder));
-    TRY(loader_make(replay, &tensor_format_imagenet, &replay->places));
     *ret_replay = MOVE(replay);
     return OK;
 }
@@ -102,9 +102,10 @@ uint32_t replay_batch_size(const struct replay *replay)
     return (uint32_t)replay->options.batch_size;
 }
 
-uint32_t replay_image_size(const struct replay *replay)
+uint32_t replay_image_size(const struct replay *replay, uint64_t global_step)
 {
-    return (uint32_t)replay->options.image_size;
+    const struct ramp ramp = train_options_ramp(&replay->options);
+    return ramp_size(&ramp, replay_position_of(replay, global_step).epoch);
 }
 
 const struct class_table *replay_classes(const struct replay *replay)
@@ -125,16 +126,31 @@ struct status replay_batch(struct replay *replay, uint64_t global_step,
     struct replay_position position = replay_position_of(replay, global_step);
     if (replay->held)
         batch_release(MOVE(replay->held));
-    if (replay->loader && !formats_are_same(&replay->format, format))
+    uint32_t size = replay_image_size(replay, global_step);
+    if (replay->loader &&
+        (!formats_are_same(&replay->format, format) || replay->loader_size != size))
         loader_close(MOVE(replay->loader));
     if (!replay->loader)
-        TRY(loader_make(replay, format, &replay->loader));
+        TRY(loader_make(replay, format, size, &replay->loader));
     replay->format = *format;
+    replay->loader_size = size;
     TRY(loader_start(replay->loader, position.epoch, position.step));
     TRY(loader_next(replay->loader, &replay->held));
     if (!replay->held)
         FAIL(STATUS_USAGE, "there is no step %" PRIu64, global_step);
     *ret_batch = replay->held;
+    return OK;
+}
+
+/* A loader for the crops of a step. */
+static struct status places_find(struct replay *replay, uint64_t global_step)
+{
+    uint32_t size = replay_image_size(replay, global_step);
+    if (replay->places && replay->places_size != size)
+        loader_close(MOVE(replay->places));
+    if (!replay->places)
+        TRY(loader_make(replay, &tensor_format_imagenet, size, &replay->places));
+    replay->places_size = size;
     return OK;
 }
 
@@ -144,6 +160,7 @@ struct status replay_record_at(struct replay *replay, uint64_t global_step, uint
     struct replay_position position = replay_position_of(replay, global_step);
     struct batch_sample sample;
     struct record record;
+    TRY(places_find(replay, global_step));
     TRY(loader_sample(replay->places, position.epoch, position.step, slot, &sample));
     TRY(index_record(replay->data->train_index, sample.record, &record));
     TRY(index_name(replay->data->train_index, sample.record, &ret_record->name));

@@ -30,7 +30,8 @@ struct replay_position replay_position_of(const struct replay *replay, uint64_t 
 /* Steps that the run was to make in all: its epochs, or --steps. */
 uint64_t replay_steps(const struct replay *replay);
 uint32_t replay_batch_size(const struct replay *replay);
-uint32_t replay_image_size(const struct replay *replay);
+/* Of the training crops in that step. */
+uint32_t replay_image_size(const struct replay *replay, uint64_t global_step);
 /* Borrowed. */
 const struct class_table *replay_classes(const struct replay *replay);
 

@@ -142,6 +142,7 @@ static struct status epoch_train(struct trainer *trainer)
     trainer->window_started_s = clock_seconds();
     trainer->window_images = 0;
     trainer->epoch_skips = 0;
+    TRY(trainer_size_images(trainer));
     TRY(feed_start(trainer->data->train, state->epoch, state->step * trainer->division.accumulate));
     TRY(trainer_begin_updates(trainer));
     while (state->step < state->steps_per_epoch && !steps_are_done(trainer)) {

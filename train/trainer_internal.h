@@ -29,6 +29,8 @@ struct trainer {
     struct run_log *log;
     char *checkpoint_stem, *best_stem;
     struct schedule schedule;
+    struct ramp ramp;
+    uint32_t image_size; /* of the training plan and feed */
     struct run_state state;
     struct step_input *inputs; /* (accumulate): the micro-batches of a step */
 
@@ -57,6 +59,9 @@ struct status trainer_agree_device(struct trainer *trainer);
 /* Leaves the weights and momentum of the device in trainer->weights. */
 struct status trainer_agree_weights(struct trainer *trainer);
 
+/* Opens the training plan and feed for the images of the epoch that the state stands in, unless
+ * they are open already; the old ones are closed first. */
+struct status trainer_size_images(struct trainer *trainer);
 /* Steps done since the run's first epoch began. */
 uint64_t trainer_global_step(const struct trainer *trainer);
 /* Hands the device the learning rates of the epoch, from where the run stands. */

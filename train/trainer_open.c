@@ -162,21 +162,65 @@ static struct status eval_plan_open(struct trainer *trainer)
     return mirrored_open(model, &plan, &format, &trainer->mirrored);
 }
 
-static struct status plans_open(struct trainer *trainer)
+static struct status train_plan_open(struct trainer *trainer)
 {
-    const struct train_options *options = trainer->options;
-    const struct backend_ops *ops = trainer->model->ops;
-    uint32_t size = (uint32_t)options->image_size;
-    const struct plan_config train = {
+    const struct model *model = trainer->model;
+    const struct plan_config plan = {
         .mode = PLAN_TRAIN,
         .batch = division_local_batch(&trainer->division),
-        .height = size,
-        .width = size,
-        .label_smoothing = (float)options->label_smoothing,
+        .height = trainer->image_size,
+        .width = trainer->image_size,
+        .label_smoothing = (float)trainer->options->label_smoothing,
     };
-    if (!options->evaluate)
-        TRY(ops->plan_open(trainer->model->store, &train, &trainer->train_plan));
+    if (trainer->train_plan)
+        model->ops->plan_close(MOVE(trainer->train_plan));
+    return model->ops->plan_open(model->store, &plan, &trainer->train_plan);
+}
+
+static struct status train_feed_open(struct trainer *trainer)
+{
+    struct tensor_format format = tensor_format_imagenet;
+    trainer->model->ops->input_format(trainer->model->backend, &format);
+    return dataset_start_train(trainer->data, trainer->options, &trainer->division, &format,
+                               trainer->image_size);
+}
+
+struct status trainer_size_images(struct trainer *trainer)
+{
+    uint32_t size = ramp_size(&trainer->ramp, trainer->state.epoch);
+    if (size == trainer->image_size)
+        return OK;
+    trainer->image_size = size;
+    TRY(train_feed_open(trainer));
+    TRY(train_plan_open(trainer));
+    struct json *record = json_object_new();
+    json_set_integer(record, "epoch", (int64_t)trainer->state.epoch);
+    json_set_integer(record, "image_size", size);
+    run_log_record(trainer->log, "image_size", record);
+    return run_log_print(trainer->log,
+                         "epoch %" PRIu64 ": crops of %" PRIu32 " pixels from here on",
+                         trainer->state.epoch, size);
+}
+
+static struct status plans_open(struct trainer *trainer)
+{
+    if (!trainer->options->evaluate)
+        TRY(train_plan_open(trainer));
     return trainer->data->val ? eval_plan_open(trainer) : OK;
+}
+
+/* Both feeds; the training images have the size of the epoch that the run begins in. */
+static struct status feeds_open(struct trainer *trainer)
+{
+    const struct train_options *options = trainer->options;
+    const struct checkpoint *checkpoint = trainer->checkpoint;
+    uint64_t epoch = checkpoint ? checkpoint->state.epoch : (uint64_t)options->start_epoch;
+    struct tensor_format format = tensor_format_imagenet;
+    trainer->model->ops->input_format(trainer->model->backend, &format);
+    trainer->ramp = train_options_ramp(options);
+    trainer->image_size = ramp_size(&trainer->ramp, epoch);
+    TRY(train_feed_open(trainer));
+    return dataset_start_val(trainer->data, options, &trainer->division, &format);
 }
 
 /* In the middle of an epoch another order would show some images twice and others not at all. */
@@ -291,6 +335,7 @@ static struct status start_record(struct trainer *trainer, const char *device)
     json_set_integer(record, "threads", state->threads);
     json_set_integer(record, "processes", comm_size(trainer->comm));
     json_set_integer(record, "device_batch", state->device_batch);
+    json_set_integer(record, "image_size", trainer->image_size);
     json_set_copy(record, "options", trainer->stored_options);
     run_log_record(trainer->log, "start", record);
     return OK;
@@ -334,11 +379,19 @@ static struct status start_print(struct trainer *trainer)
     const char *division_text;
     TRY(division_append(&trainer->division, &division));
     TRY(buffer_text(&division, &division_text));
+    TRY(run_log_print(trainer->log,
+                      "batch %" PRId64 " = %s, lr %g, not scaled; %" PRIu64 " images, %" PRIu64
+                      " steps an epoch",
+                      options->batch_size, division_text, options->lr, state->train_images,
+                      state->steps_per_epoch));
+    const struct ramp *ramp = &trainer->ramp;
+    if (ramp->first_size == ramp->last_size)
+        return OK;
     return run_log_print(trainer->log,
-                         "batch %" PRId64 " = %s, lr %g, not scaled; %" PRIu64 " images, %" PRIu64
-                         " steps an epoch",
-                         options->batch_size, division_text, options->lr, state->train_images,
-                         state->steps_per_epoch);
+                         "crops of %" PRIu32 " pixels; %" PRIu32 " to epoch %" PRIu64
+                         ", growing to %" PRIu32 " in epoch %" PRIu64,
+                         trainer->image_size, ramp->first_size, ramp->first_epoch, ramp->last_size,
+                         ramp->last_epoch);
 }
 
 /* Rank 0 opens the data first: it may list a folder, and the others then find its index. */
@@ -355,7 +408,6 @@ static struct status trainer_fill(struct trainer *trainer, FILE *lines)
 {
     const struct train_options *options = trainer->options;
     bool train = !options->evaluate, writes = trainer_writes(trainer);
-    struct tensor_format format = tensor_format_imagenet;
     trainer->stored_options = json_object_new();
     TRY(option_store(train_option_table, options, trainer->stored_options));
     if (train && writes)
@@ -366,9 +418,8 @@ static struct status trainer_fill(struct trainer *trainer, FILE *lines)
     TRY(network_make(trainer));
     TRY(device_open(trainer));
     TRY(trainer_agree_device(trainer));
-    trainer->model->ops->input_format(trainer->model->backend, &format);
     TRY(batch_divide(trainer));
-    TRY(dataset_start(trainer->data, options, &trainer->division, &format));
+    TRY(feeds_open(trainer));
     TRY(state_start(trainer));
     TRY(weights_start(trainer));
     TRY(trainer_agree_weights(trainer));
