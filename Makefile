@@ -5,6 +5,7 @@ VERSION := 0.1.0
 
 PREFIX  ?= /usr/local
 ONEDNN  ?= wheel
+OBJCOPY ?= objcopy
 OPT     ?= $(if $(SAN),-O2 -fno-omit-frame-pointer,-O3)
 
 comma   := ,
@@ -125,7 +126,7 @@ HR_CXXFLAGS := -std=gnu++17 $(OPT) -g -fPIC -pthread -ffp-contract=off -fno-exce
 HR_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -ldl
 
-ifeq ($(shell uname -m),x86_64)
+ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
 %_avx2.o: FILE_FLAGS += -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt
 %_avx512.o: FILE_FLAGS += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 -mavx512vnni \
     -mavx512vpopcntdq -mavx512bf16 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt
@@ -206,8 +207,8 @@ $(BUILD)/headrace-cuda.so: $(CUDA_OBJ) $(CUDA_GPU_OBJ) $(LIBRARY)
 $(BUILD)/reference_f64.o: $(REF64_OBJ)
 	$(call say,LINK)
 	$(Q)$(CC) -r -nostdlib $^ -o $@
-	$(Q)objcopy --redefine-sym reference_backend_module=reference_f64_backend_module $@
-	$(Q)objcopy --keep-global-symbol=reference_f64_backend_module $@
+	$(Q)$(OBJCOPY) --redefine-sym reference_backend_module=reference_f64_backend_module $@
+	$(Q)$(OBJCOPY) --keep-global-symbol=reference_f64_backend_module $@
 
 $(BUILD)/tests/test_demo: $(BUILD)/obj/demo/patterns.o
 

@@ -70,7 +70,11 @@ static struct cpu_features features_detect(void)
 #else
 static struct cpu_features features_detect(void)
 {
+#ifdef __aarch64__
+    return (struct cpu_features){.level = CPU_NEON};
+#else
     return (struct cpu_features){.level = CPU_PLAIN};
+#endif
 }
 #endif
 
@@ -110,7 +114,11 @@ enum cpu_level cpu_level(void)
 
 const char *cpu_level_name(enum cpu_level level)
 {
+#ifdef __aarch64__
+    static const char *const names[] = {"plain", "neon"};
+#else
     static const char *const names[] = {"plain", "avx2", "avx512"};
+#endif
     return names[level];
 }
 

@@ -1,15 +1,16 @@
 #ifndef HEADRACE_BASE_CPU_H
 #define HEADRACE_BASE_CPU_H
 
-/* What this processor can do, read once. HEADRACE_CPU=plain|avx2|avx512 in the environment lowers
- * it, for tests. */
+/* What this processor can do, read once. HEADRACE_CPU=plain|avx2|avx512 (arm64: plain|neon) in the
+ * environment lowers it, for tests. */
 
 #include <stdbool.h>
 
 enum cpu_level {
     CPU_PLAIN = 0,
-    CPU_AVX2,   /* AVX2, FMA, F16C, BMI1, BMI2 */
-    CPU_AVX512, /* AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VNNI, VPOPCNTDQ */
+    CPU_NEON = 1, /* every arm64 processor; the others are x86-64's */
+    CPU_AVX2 = 1, /* AVX2, FMA, F16C, BMI1, BMI2 */
+    CPU_AVX512,   /* AVX-512 F, BW, VL, DQ, VBMI, VBMI2, VNNI, VPOPCNTDQ */
 };
 
 enum cpu_level cpu_level(void);

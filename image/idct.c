@@ -12,6 +12,10 @@ const struct idct_kernels *idct_kernels_for(enum cpu_level level)
     if (level >= CPU_AVX2)
         return &idct_avx2;
 #endif
+#ifdef __aarch64__
+    if (level >= CPU_NEON)
+        return &idct_neon;
+#endif
     (void)level;
     return &idct_plain;
 }

@@ -46,6 +46,9 @@ extern const struct idct_kernels idct_plain;
 extern const struct idct_kernels idct_avx2;
 extern const struct idct_kernels idct_avx512;
 #endif
+#ifdef __aarch64__
+extern const struct idct_kernels idct_neon;
+#endif
 
 /* The fastest for a processor; all give the same samples. */
 const struct idct_kernels *idct_kernels_for(enum cpu_level level);

@@ -46,8 +46,8 @@
 #define EVEN1_2 C0_541
 #define EVEN1_6 (C0_541 - C1_847)
 
-/* Of one sample a block: no instruction set makes more of it. */
-idct_fn idct_to_1_plain;
+/* Of few samples a block: not every instruction set makes more of them. */
+idct_fn idct_to_2_plain, idct_to_1_plain;
 
 /* Two bits of fraction are kept between the passes; the transform itself scales by 8. */
 #define IDCT_COLUMN_SHIFT (IDCT_BITS - 2)

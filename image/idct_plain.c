@@ -115,8 +115,8 @@ static uint8_t eighth(int32_t sum)
     return to_sample((sum + 4) >> 3);
 }
 
-static void to_2_plain(const int16_t (*blocks)[64], const uint16_t quantisers[64], uint32_t count,
-                       uint8_t *out, size_t stride_bytes)
+void idct_to_2_plain(const int16_t (*blocks)[64], const uint16_t quantisers[64], uint32_t count,
+                     uint8_t *out, size_t stride_bytes)
 {
     for (uint32_t i = 0; i < count; i++, out += 2) {
         int32_t mean = wrap(blocks[i][0] * quantisers[0]);
@@ -154,6 +154,6 @@ static uint32_t count_small_plain(const int16_t (*blocks)[64], const int16_t wei
 }
 
 const struct idct_kernels idct_plain = {
-    .reduced = {full_plain, to_4_plain, to_2_plain, idct_to_1_plain},
+    .reduced = {full_plain, to_4_plain, idct_to_2_plain, idct_to_1_plain},
     .count_small = count_small_plain,
 };

@@ -6,6 +6,8 @@
 set -uo pipefail
 
 limit_seconds=${TEST_TIMEOUT:-300}
+# What starts a test program, if it cannot start by itself: an emulator of another processor, with arguments.
+read -r -a runner <<<"${TEST_RUNNER:-}"
 
 if [ $# -eq 0 ]; then
     echo "run_tests: no test is named \"${T:-}\": tests/test_NAME.c or tests/cli/NAME.sh" >&2
@@ -31,7 +33,7 @@ run_one() # TEST
 {
     local name=${1##*/} log status passed failed skipped started=$SECONDS
     log=$results/$name.log
-    timeout --kill-after=10 "$limit_seconds" "$1" >"$log" 2>&1 </dev/null
+    timeout --kill-after=10 "$limit_seconds" "${runner[@]}" "$1" >"$log" 2>&1 </dev/null
     status=$?
 
     passed=$(cmocka_count PASSED "$log")

@@ -5,11 +5,12 @@
 
 double logits_log_sum(const float *logits, uint32_t count)
 {
-    double largest = logits[0], sum = 0;
+    float largest = logits[0]; /* not by fmax, over whose vectors GCC 12 stumbles for arm64 */
+    double sum = 0;
     for (uint32_t i = 1; i < count; i++)
-        largest = fmax(largest, logits[i]);
+        largest = logits[i] > largest ? logits[i] : largest;
     for (uint32_t i = 0; i < count; i++)
-        sum += exp(logits[i] - largest);
+        sum += exp((double)logits[i] - largest);
     return largest + log(sum);
 }
 
