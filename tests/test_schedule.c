@@ -59,6 +59,25 @@ static void test_linear_changes_by_step(void **state)
     check(&schedule, 1600, 0);
 }
 
+/* MLPerf's reference, PolynomialDecayWithWarmup: warm-up from 0, then to 1e-4 by the square of what
+ * is left of decay_steps = 1000 - 50 + 1. */
+static void test_polynomial_changes_by_step(void **state)
+{
+    (void)state;
+    const struct schedule schedule = {.shape = SCHEDULE_POLYNOMIAL,
+                                      .base_lr = 10,
+                                      .end_lr = 1e-4,
+                                      .warmup_epochs = 5,
+                                      .epochs = 100,
+                                      .steps_per_epoch = 10};
+    check(&schedule, 0, 0);
+    check(&schedule, 25, 5);
+    check(&schedule, 50, 10);
+    check(&schedule, 500, 1e-4 + (10 - 1e-4) * pow(1 - 450 / 951., 2));
+    check(&schedule, 999, 1e-4 + (10 - 1e-4) * pow(2 / 951., 2));
+    check(&schedule, 1001, 1e-4);
+}
+
 static void test_unit_can_be_chosen(void **state)
 {
     (void)state;
@@ -93,6 +112,7 @@ int main(void)
         cmocka_unit_test(test_step_drops_every_30_epochs),
         cmocka_unit_test(test_cosine_changes_by_epoch),
         cmocka_unit_test(test_linear_changes_by_step),
+        cmocka_unit_test(test_polynomial_changes_by_step),
         cmocka_unit_test(test_unit_can_be_chosen),
         cmocka_unit_test(test_warmup_may_fill_the_run),
     };

@@ -103,9 +103,21 @@ struct loss_scale {
     uint32_t clean_steps; /* applied since the last change */
 };
 
+enum optimizer { OPTIMIZER_SGD = 0, OPTIMIZER_LARS };
+extern const char *const optimizer_names[]; /* by value; ends in NULL */
+
 /* How store_update moves weights. SGD in PyTorch's form: g += decay·w; v = momentum·v + g;
- * w -= rate·(nesterov ? g + momentum·v : v), where v starts at 0. */
+ * w -= rate·(nesterov ? g + momentum·v : v), where v starts at 0.
+ *
+ * LARS (You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017) in the form
+ * of MLPerf's reference, with the rate inside v: s = rate·eta·|w| / (|g| + decay·|w| + epsilon) for
+ * each tensor, with g as it came; or s = rate where a norm is 0, and for norms and biases.
+ * v = momentum·v + s·(g + decay·w); w -= nesterov ? s·(g + decay·w) + momentum·v : v.
+ *
+ * store_begin fails with STATUS_UNSUPPORTED for an optimizer that the backend does not have. */
 struct update_rule {
+    enum optimizer kind;
+    double lars_eta, lars_epsilon;
     double momentum;
     double weight_decay;
     bool decay_norm_and_bias; /* PyTorch's default is to decay every parameter */

@@ -248,6 +248,11 @@ bool param_is_trained(const struct param *param)
     return param->kind <= PARAM_FC_BIAS;
 }
 
+bool param_is_weight(enum param_kind kind)
+{
+    return kind == PARAM_CONV_WEIGHT || kind == PARAM_FC_WEIGHT;
+}
+
 int network_find_param(const struct network *network, const char *name)
 {
     for (size_t i = 0; i < network->param_count; i++)

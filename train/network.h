@@ -81,6 +81,8 @@ extern const char *const network_names[];
 
 /* Whether a parameter is trained (has a gradient). */
 bool param_is_trained(const struct param *param);
+/* Whether it is the weight of a convolution or of a fully connected layer. */
+bool param_is_weight(enum param_kind kind);
 /* The parameter of a name, or -1. */
 int network_find_param(const struct network *network, const char *name);
 

@@ -53,7 +53,9 @@ struct train_options {
     bool decay_norm, nesterov;
     const char *loss_scale;      /* NULL: dynamic for fp16, else none */
     int schedule, schedule_unit; /* enum schedule_shape, schedule_unit */
-    double warmup_epochs, lr_step_epochs, lr_factor;
+    double warmup_epochs, lr_step_epochs, lr_factor, lr_end;
+    int optimizer; /* enum optimizer */
+    double lars_eta, lars_epsilon;
 
     /* Run */
     const char *out, *resume;

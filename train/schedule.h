@@ -7,13 +7,16 @@
  *   step    lr · factor^(epoch / step_epochs), by epoch: the PyTorch ImageNet examples.
  *   cosine  lr · (1 + cos(π·t)) / 2, by epoch: NVIDIA's DeepLearningExamples.
  *   linear  lr · (1 − t), by step: FFCV's ImageNet trainer.
+ *   polynomial  end + (lr − end) · (1 − t)², by step: MLPerf's reference, whose t would come to 1
+ *               one step after the last.
  *
  * t runs from 0 after the warm-up to 1 at the end. A warm-up rises linearly: by epoch to
- * lr·(epoch + 1) / warmup_epochs (NVIDIA), by step from lr·1e-4 at step 0 to lr (FFCV). */
+ * lr·(epoch + 1) / warmup_epochs (NVIDIA), by step from lr·1e-4 at step 0 to lr (FFCV), or from 0
+ * (polynomial). */
 
 #include <stdint.h>
 
-enum schedule_shape { SCHEDULE_STEP = 0, SCHEDULE_COSINE, SCHEDULE_LINEAR };
+enum schedule_shape { SCHEDULE_STEP = 0, SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_POLYNOMIAL };
 extern const char *const schedule_shape_names[]; /* by value; ends in NULL */
 
 /* How often the rate changes. */
@@ -28,6 +31,7 @@ struct schedule {
     enum schedule_shape shape;
     enum schedule_unit unit;
     double base_lr;
+    double end_lr;        /* SCHEDULE_POLYNOMIAL */
     double warmup_epochs; /* 0: none */
     double step_epochs;   /* SCHEDULE_STEP: epochs between two drops */
     double step_factor;   /* SCHEDULE_STEP: what a drop multiplies with */

@@ -35,6 +35,45 @@ double stepping_rate(const struct stepping *stepping)
     return rule->rates[place < rule->rate_count ? place : rule->rate_count - 1];
 }
 
+bool stepping_needs_norms(const struct stepping *stepping, enum param_kind kind)
+{
+    return stepping->rule.kind == OPTIMIZER_LARS && param_is_weight(kind);
+}
+
+/* LARS's share of the rate. */
+static double trust_ratio(const struct update_rule *rule, double decay, double value_norm,
+                          double gradient_norm)
+{
+    if (!(value_norm > 0 && gradient_norm > 0))
+        return 1;
+    return rule->lars_eta * value_norm / (gradient_norm + decay * value_norm + rule->lars_epsilon);
+}
+
+struct tensor_step stepping_tensor(const struct stepping *stepping, enum param_kind kind,
+                                   double value_norm, double gradient_norm)
+{
+    const struct update_rule *rule = &stepping->rule;
+    const double rate = stepping_rate(stepping), factor = 1 / stepping->scale.value;
+    const double decay =
+        rule->decay_norm_and_bias || param_is_weight(kind) ? rule->weight_decay : 0;
+    struct tensor_step step = {
+        .rate = rate,
+        .momentum = rule->momentum,
+        .decay = decay,
+        .gradient_factor = factor,
+        .nesterov = rule->nesterov,
+    };
+    if (rule->kind == OPTIMIZER_SGD)
+        return step;
+    double own_rate = rate;
+    if (param_is_weight(kind))
+        own_rate *= trust_ratio(rule, decay, value_norm, factor * gradient_norm);
+    step.rate = 1;
+    step.decay = own_rate * decay;
+    step.gradient_factor = own_rate * factor;
+    return step;
+}
+
 double stepping_loss_weight(const struct stepping *stepping, uint64_t divisor)
 {
     return divisor ? stepping->scale.value / (double)divisor : 0;

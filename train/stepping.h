@@ -25,6 +25,17 @@ void stepping_done(struct stepping *stepping);
 struct status stepping_begin(struct stepping *stepping, const struct update_rule *rule);
 /* The rate of the next update. */
 double stepping_rate(const struct stepping *stepping);
+/* The next update of one tensor as a step of SGD, with g = gradient_factor·(the stored gradient) +
+ * decay·w: LARS is that with a rate of 1 and the tensor's own rate in the two factors. */
+struct tensor_step {
+    double rate, momentum, decay, gradient_factor;
+    bool nesterov;
+};
+/* Norms are Euclidean, of the values and of the stored gradient; asked for only where
+ * stepping_needs_norms. */
+struct tensor_step stepping_tensor(const struct stepping *stepping, enum param_kind kind,
+                                   double value_norm, double gradient_norm);
+bool stepping_needs_norms(const struct stepping *stepping, enum param_kind kind);
 /* What the gradient of a loss is multiplied with: the loss scale over the divisor, 0 where the
  * global batch holds no valid image. */
 double stepping_loss_weight(const struct stepping *stepping, uint64_t divisor);

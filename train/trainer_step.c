@@ -27,6 +27,9 @@ struct status trainer_begin_updates(struct trainer *trainer)
     CLEANUP(memory_free) double *rates = NULL;
     TRY(memory_alloc(state->steps_per_epoch, sizeof *rates, &rates));
     const struct update_rule rule = {
+        .kind = (enum optimizer)options->optimizer,
+        .lars_eta = options->lars_eta,
+        .lars_epsilon = options->lars_epsilon,
         .momentum = options->momentum,
         .weight_decay = options->weight_decay,
         .decay_norm_and_bias = options->decay_norm,

@@ -1,18 +1,14 @@
 #include "train/cpu/store.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 
-static bool is_weight(const struct param *param)
-{
-    return param->kind == PARAM_CONV_WEIGHT || param->kind == PARAM_FC_WEIGHT;
-}
-
 /* Which section of the arrays a parameter lies in. */
 static unsigned section_of(const struct param *param)
 {
-    return is_weight(param) ? 0 : param_is_trained(param) ? 1 : 2;
+    return param_is_weight(param->kind) ? 0 : param_is_trained(param) ? 1 : 2;
 }
 
 /* Places every parameter by the size of its layout. */
@@ -67,7 +63,7 @@ struct status store_open(struct backend *backend, const struct network *network,
     TRY(memory_alloc(network->param_count, sizeof *store->params, &store->params));
     for (size_t i = 0; i < network->param_count; i++) {
         store->params[i].count = network->params[i].count;
-        if (is_weight(&network->params[i]))
+        if (param_is_weight(network->params[i].kind))
             TRY(dense_layout_open(&network->params[i], &store->params[i].layout));
     }
     params_place(store);
@@ -180,7 +176,7 @@ struct status store_write(struct store *store, enum param_role role, size_t para
     for (uint64_t i = 0; i < described->count; i++)
         dense[i] = (float)values[i];
     store->version += role == ROLE_VALUE;
-    if (!is_weight(described)) {
+    if (!param_is_weight(described->kind)) {
         memcpy(array, dense, described->count * sizeof *dense);
         return OK;
     }
@@ -193,7 +189,7 @@ static struct status array_read_dense(const struct store *store, size_t param, f
                                       float *ret_values)
 {
     const struct param *described = &store->network->params[param];
-    if (!is_weight(described)) {
+    if (!param_is_weight(described->kind)) {
         memcpy(ret_values, array, described->count * sizeof *ret_values);
         return OK;
     }
@@ -219,17 +215,6 @@ struct status store_read(struct store *store, enum param_role role, size_t param
     for (uint64_t i = 0; i < count; i++)
         ret_values[i] = dense[i];
     return OK;
-}
-
-static void section_update(struct store *store, size_t begin, size_t end, struct sgd_step step)
-{
-    const struct backend *backend = store->backend;
-    FOR_PARTS(part, backend->threads)
-    {
-        struct span span = span_part(end - begin, KERNEL_LANES, part, backend->threads);
-        backend->kernels->sgd(begin + span.begin, begin + span.end, store->values, store->momenta,
-                              store->gradients, &step);
-    }
 }
 
 struct status store_keep_gradients(struct store *store)
@@ -287,20 +272,69 @@ static bool gradients_are_finite(const struct store *store)
     return broken == 0;
 }
 
+static struct sgd_step kernel_step(const struct tensor_step *step)
+{
+    return (struct sgd_step){
+        .learning_rate = (float)step->rate,
+        .momentum = (float)step->momentum,
+        .weight_decay = (float)step->decay,
+        .gradient_factor = (float)step->gradient_factor,
+        .nesterov = step->nesterov,
+    };
+}
+
+static void section_update(struct store *store, size_t begin, size_t end, enum param_kind kind)
+{
+    const struct backend *backend = store->backend;
+    const struct tensor_step tensor_step = stepping_tensor(&store->stepping, kind, 0, 0);
+    const struct sgd_step step = kernel_step(&tensor_step);
+    FOR_PARTS(part, backend->threads)
+    {
+        struct span span = span_part(end - begin, KERNEL_LANES, part, backend->threads);
+        backend->kernels->sgd(begin + span.begin, begin + span.end, store->values, store->momenta,
+                              store->gradients, &step);
+    }
+}
+
+/* Euclidean, in an order of its own, whatever the number of threads: all processes come to the same
+ * number. The lanes let a compiler add several numbers at once. */
+static double norm(size_t count, const float *values)
+{
+    double lanes[KERNEL_LANES] = {0}, sum = 0;
+    for (size_t i = 0; i < count; i += KERNEL_LANES)
+        for (unsigned lane = 0; lane < KERNEL_LANES; lane++)
+            lanes[lane] += (double)values[i + lane] * (double)values[i + lane];
+    for (unsigned lane = 0; lane < KERNEL_LANES; lane++)
+        sum += lanes[lane];
+    return sqrt(sum);
+}
+
+/* A weight whose rate depends on its norms. Padding is 0 in all arrays. */
+static void weight_update(struct store *store, size_t param)
+{
+    const size_t begin = store->params[param].offset;
+    const size_t count = store->params[param].count + KERNEL_LANES - 1;
+    const size_t padded = count - count % KERNEL_LANES;
+    const struct tensor_step tensor_step =
+        stepping_tensor(&store->stepping, store->network->params[param].kind,
+                        norm(padded, store->values + begin),
+                        norm(padded, store->gradients + begin));
+    const struct sgd_step step = kernel_step(&tensor_step);
+    store->backend->kernels->sgd(begin, begin + padded, store->values, store->momenta,
+                                 store->gradients, &step);
+}
+
 static void values_update(struct store *store)
 {
-    const struct update_rule *rule = &store->stepping.rule;
-    struct sgd_step step = {
-        .learning_rate = (float)stepping_rate(&store->stepping),
-        .momentum = (float)rule->momentum,
-        .weight_decay = (float)rule->weight_decay,
-        .gradient_factor = (float)(1 / store->stepping.scale.value),
-        .nesterov = rule->nesterov,
-    };
-    section_update(store, 0, store->weight_count, step);
-    if (!rule->decay_norm_and_bias)
-        step.weight_decay = 0;
-    section_update(store, store->weight_count, store->trained_count, step);
+    if (stepping_needs_norms(&store->stepping, PARAM_CONV_WEIGHT)) {
+        PRAGMA(omp parallel for schedule(dynamic) num_threads(store->backend->threads))
+        for (size_t i = 0; i < store->network->param_count; i++)
+            if (param_is_weight(store->network->params[i].kind))
+                weight_update(store, i);
+    } else {
+        section_update(store, 0, store->weight_count, PARAM_CONV_WEIGHT);
+    }
+    section_update(store, store->weight_count, store->trained_count, PARAM_BN_WEIGHT);
     store->version++;
 }
 

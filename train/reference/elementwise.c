@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "train/reference/ops.h"
 
 #define CHUNK 16384
@@ -83,7 +85,7 @@ struct status reference_add_backward(struct pool *pool, size_t count, const real
 
 struct sgd_loop {
     size_t count;
-    const struct sgd_rule *rule;
+    const struct tensor_step *step;
     const real *gradient;
     real *velocity, *value;
 };
@@ -93,20 +95,28 @@ static struct status sgd_piece(uint64_t item, unsigned thread, void *context)
     (void)thread;
     const struct sgd_loop *loop = context;
     struct piece piece = piece_of(loop->count, item);
-    real rate = (real)loop->rule->rate, momentum = (real)loop->rule->momentum;
-    real decay = (real)loop->rule->decay, factor = (real)loop->rule->gradient_factor;
+    real rate = (real)loop->step->rate, momentum = (real)loop->step->momentum;
+    real decay = (real)loop->step->decay, factor = (real)loop->step->gradient_factor;
     for (size_t i = piece.begin; i < piece.end; i++) {
         real gradient = factor * loop->gradient[i] + decay * loop->value[i];
         real velocity = momentum * loop->velocity[i] + gradient;
         loop->velocity[i] = velocity;
-        loop->value[i] -= rate * (loop->rule->nesterov ? gradient + momentum * velocity : velocity);
+        loop->value[i] -= rate * (loop->step->nesterov ? gradient + momentum * velocity : velocity);
     }
     return OK;
 }
 
-struct status reference_sgd(struct pool *pool, size_t count, const struct sgd_rule *rule,
+struct status reference_sgd(struct pool *pool, size_t count, const struct tensor_step *step,
                             const real *gradient, real *velocity, real *value)
 {
-    struct sgd_loop loop = {count, rule, gradient, velocity, value};
+    struct sgd_loop loop = {count, step, gradient, velocity, value};
     return pieces_run(pool, count, sgd_piece, &loop);
+}
+
+double reference_norm(size_t count, const real *values)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
+    return sqrt(sum);
 }

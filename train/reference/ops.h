@@ -19,6 +19,7 @@
 #include "base/pool.h"
 #include "base/status.h"
 #include "train/comm.h"
+#include "train/stepping.h"
 
 #ifndef REFERENCE_REAL
 #define REFERENCE_REAL float
@@ -110,11 +111,9 @@ void reference_loss(size_t batch, size_t classes, const real *logits, const int3
 
 /* PyTorch's SGD: g = gradient_factor·gradient + decay·w; v = momentum·v + g;
  * w −= rate·(nesterov ? g + momentum·v : v). */
-struct sgd_rule {
-    double rate, momentum, decay, gradient_factor;
-    bool nesterov;
-};
-struct status reference_sgd(struct pool *pool, size_t count, const struct sgd_rule *rule,
+struct status reference_sgd(struct pool *pool, size_t count, const struct tensor_step *step,
                             const real *gradient, real *velocity, real *value);
+/* Euclidean, summed in double. */
+double reference_norm(size_t count, const real *values);
 
 #endif

@@ -152,26 +152,26 @@ static bool gradients_are_finite(const struct store *store)
     return finite;
 }
 
+static struct status param_update(struct store *store, size_t p)
+{
+    const struct param *param = &store->network->params[p];
+    real **tensors = store->tensors[p];
+    double norms[2] = {0};
+    if (stepping_needs_norms(&store->stepping, param->kind)) {
+        norms[0] = reference_norm(param->count, tensors[ROLE_VALUE]);
+        norms[1] = reference_norm(param->count, tensors[ROLE_GRADIENT]);
+    }
+    const struct tensor_step step =
+        stepping_tensor(&store->stepping, param->kind, norms[0], norms[1]);
+    return reference_sgd(store->backend->pool, param->count, &step, tensors[ROLE_GRADIENT],
+                         tensors[ROLE_MOMENTUM], tensors[ROLE_VALUE]);
+}
+
 static struct status params_update(struct store *store)
 {
-    const struct update_rule *update = &store->stepping.rule;
-    for (size_t p = 0; p < store->network->param_count; p++) {
-        const struct param *param = &store->network->params[p];
-        if (!param_is_trained(param))
-            continue;
-        bool decays = update->decay_norm_and_bias || param->kind == PARAM_CONV_WEIGHT ||
-                      param->kind == PARAM_FC_WEIGHT;
-        struct sgd_rule rule = {
-            .rate = stepping_rate(&store->stepping),
-            .momentum = update->momentum,
-            .decay = decays ? update->weight_decay : 0,
-            .gradient_factor = 1 / store->stepping.scale.value,
-            .nesterov = update->nesterov,
-        };
-        real **tensors = store->tensors[p];
-        TRY(reference_sgd(store->backend->pool, param->count, &rule, tensors[ROLE_GRADIENT],
-                          tensors[ROLE_MOMENTUM], tensors[ROLE_VALUE]));
-    }
+    for (size_t p = 0; p < store->network->param_count; p++)
+        if (param_is_trained(&store->network->params[p]))
+            TRY(param_update(store, p));
     return OK;
 }
 
