@@ -73,22 +73,17 @@ void free(void *block)
 
 enum { SIZE = 32, KINDS = 6, SMALL_IMAGES = 40 };
 
-#define SAME                                                                                       \
-    {                                                                                              \
-        {1, 1}, {1, 1}, {1, 1},                                                                    \
-        {                                                                                          \
-            1, 1                                                                                   \
-        }                                                                                          \
-    }
-
 /* Of 900 x 700 pixels each: half a megapixel and more. */
 static const struct jpeg_kind large[KINDS] = {
-    {.name = "420.JPEG", .components = 3, .factors = {{2, 2}, {1, 1}, {1, 1}}},
-    {.name = "444.JPEG", .components = 3, .factors = SAME},
-    {.name = "gray.JPEG", .components = 1, .factors = SAME},
-    {.name = "progressive.JPEG", .components = 3, .factors = SAME, .progressive = true},
-    {.name = "cmyk.JPEG", .components = 4, .factors = SAME, .keep_rgb = true},
-    {.name = "cmyk-progressive.JPEG", .components = 4, .factors = SAME, .progressive = true},
+    {.name = "420.JPEG", .components = 3, .factors = JPEG_FACTORS_420},
+    {.name = "444.JPEG", .components = 3, .factors = JPEG_FACTORS_444},
+    {.name = "gray.JPEG", .components = 1, .factors = JPEG_FACTORS_444},
+    {.name = "progressive.JPEG", .components = 3, .factors = JPEG_FACTORS_444, .progressive = true},
+    {.name = "cmyk.JPEG", .components = 4, .factors = JPEG_FACTORS_444, .keep_rgb = true},
+    {.name = "cmyk-progressive.JPEG",
+     .components = 4,
+     .factors = JPEG_FACTORS_444,
+     .progressive = true},
 };
 
 static struct index *index_make(enum record_encoding encoding)

@@ -12,38 +12,32 @@
 #include "tests/support/jpeg_folder.h"
 #include "tests/support/jpeg_make.h"
 
-#define SAME                                                                                       \
-    {                                                                                              \
-        {1, 1}, {1, 1}, {1, 1},                                                                    \
-        {                                                                                          \
-            1, 1                                                                                   \
-        }                                                                                          \
-    }
-
 /* What FOLDER/d holds, beside the plain JPEGs of a, b and c. */
 static const struct {
     const char *name;
     struct jpeg_kind kind;
     enum jpeg_refusal refusal;
 } others[] = {
-    {"gray.JPEG", {.components = 1, .factors = SAME}, JPEG_TAKEN},
-    {"420.JPEG", {.components = 3, .factors = {{2, 2}, {1, 1}, {1, 1}}}, JPEG_TAKEN},
+    {"gray.JPEG", {.components = 1, .factors = JPEG_FACTORS_444}, JPEG_TAKEN},
+    {"420.JPEG", {.components = 3, .factors = JPEG_FACTORS_420}, JPEG_TAKEN},
     {"411.JPEG", {.components = 3, .factors = {{4, 1}, {1, 1}, {1, 1}}}, JPEG_TAKEN},
-    {"rgb.JPEG", {.components = 3, .factors = SAME, .keep_rgb = true}, JPEG_TAKEN},
-    {"scans.JPEG", {.components = 3, .factors = SAME, .separate_scans = true}, JPEG_TAKEN},
+    {"rgb.JPEG", {.components = 3, .factors = JPEG_FACTORS_444, .keep_rgb = true}, JPEG_TAKEN},
+    {"scans.JPEG",
+     {.components = 3, .factors = JPEG_FACTORS_444, .separate_scans = true},
+     JPEG_TAKEN},
     {"restarts.JPEG",
      {.components = 3, .factors = {{2, 1}, {1, 1}, {1, 1}}, .restart_blocks = 2},
      JPEG_TAKEN},
-    {"coarse.JPEG",
-     {.components = 3, .factors = {{2, 2}, {1, 1}, {1, 1}}, .quality = 1},
-     JPEG_TAKEN},
+    {"coarse.JPEG", {.components = 3, .factors = JPEG_FACTORS_420, .quality = 1}, JPEG_TAKEN},
     {"progressive.JPEG",
-     {.components = 3, .factors = SAME, .progressive = true},
+     {.components = 3, .factors = JPEG_FACTORS_444, .progressive = true},
      JPEG_REFUSED_PROGRESSIVE},
     {"arithmetic.JPEG",
-     {.components = 3, .factors = SAME, .arithmetic = true},
+     {.components = 3, .factors = JPEG_FACTORS_444, .arithmetic = true},
      JPEG_REFUSED_ARITHMETIC},
-    {"cmyk.JPEG", {.components = 4, .factors = SAME, .keep_rgb = true}, JPEG_REFUSED_COMPONENTS},
+    {"cmyk.JPEG",
+     {.components = 4, .factors = JPEG_FACTORS_444, .keep_rgb = true},
+     JPEG_REFUSED_COMPONENTS},
 };
 #define PLAIN_IMAGES 40
 #define IMAGES (PLAIN_IMAGES + ARRAY_LENGTH(others) + 1) /* and a PNG */

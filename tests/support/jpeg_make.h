@@ -9,6 +9,22 @@
 #include "base/bytes.h"
 #include "image/coefficients.h"
 
+/* Values of `factors`. */
+#define JPEG_FACTORS_444                                                                           \
+    {                                                                                              \
+        {1, 1}, {1, 1}, {1, 1},                                                                    \
+        {                                                                                          \
+            1, 1                                                                                   \
+        }                                                                                          \
+    }
+#define JPEG_FACTORS_420                                                                           \
+    {                                                                                              \
+        {2, 2}, {1, 1}, {1, 1},                                                                    \
+        {                                                                                          \
+            1, 1                                                                                   \
+        }                                                                                          \
+    }
+
 struct jpeg_kind {
     const char *name;
     int components;    /* 1, 3 or 4 */
