@@ -22,6 +22,7 @@ DEPS    := build/deps
 LIB_SRC   := $(wildcard base/*.c image/*.c prep/*.c index/*.c)
 TRAIN_SRC := $(wildcard train/*.c train/reference/*.c)
 CPU_SRC   := $(wildcard train/cpu/*.c)
+MPI_SRC   := $(wildcard train/mpi/*.c)
 CUDA_SRC  := $(wildcard train/cuda/*.c)
 CUDA_KERNELS  := $(wildcard train/cuda/*.cu)
 CUDA_STANDINS := $(wildcard tests/cuda/*.c tests/cuda/*.cpp)
@@ -92,6 +93,11 @@ $(error ONEDNN is "$(ONEDNN)"; it may be wheel, system or none)
 endif
 MODULES := $(if $(HAVE_ONEDNN),$(if $(CPU_SRC),$(BUILD)/headrace-cpu.so))
 
+# MPI between machines: the compiler of the one whose launcher starts the program, or none.
+MPICC ?= $(shell command -v mpicc)
+HAVE_MPI := $(filter-out none,$(MPICC))
+MODULES += $(if $(HAVE_MPI),$(BUILD)/headrace-mpi.so)
+
 # The toolkit with cuDNN 9 and NCCL 2 for the CUDA backend: a folder, found by its nvcc, or none. No GPU is
 # needed to build, and libcuda, which comes with a driver, is never linked.
 CUDA ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
@@ -135,6 +141,8 @@ endif
 # Program and modules carry a checksum of the interface between them and refuse another one's.
 $(BUILD)/obj/train/%.o $(BUILD)/obj64/train/%.o: FILE_FLAGS += -include $(BUILD)/build_id.h
 $(BUILD)/obj/train/cpu/%.o: FILE_FLAGS += -fopenmp -fvisibility=hidden $(ONEDNN_FLAGS)
+$(BUILD)/obj/train/mpi/%.o: FILE_FLAGS += -fvisibility=hidden
+$(BUILD)/obj/train/mpi/%.o $(BUILD)/headrace-mpi.so: private CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(HAVE_MPI)
 $(BUILD)/obj/train/cuda/%.o: FILE_FLAGS += -fvisibility=hidden $(CUDA_FLAGS)
 $(BUILD)/obj/tests/cuda/%.o $(BUILD)/obj/tests/test_cuda_%.o: FILE_FLAGS += $(CUDA_FLAGS)
 $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
@@ -199,6 +207,10 @@ $(BUILD)/headrace-cpu.so: $(CPU_OBJ) $(LIBRARY)
 	$(call say,LINK)
 	$(Q)$(CC) -shared -fopenmp $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $(ONEDNN_LIBS) -lm
 
+$(BUILD)/headrace-mpi.so: $(call objects,$(MPI_SRC)) $(LIBRARY)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..'
+
 $(BUILD)/headrace-cuda.so: $(CUDA_OBJ) $(CUDA_GPU_OBJ) $(LIBRARY)
 	$(call say,LINK)
 	$(Q)$(CC) -shared $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $(CUDA_LIBS)
@@ -256,7 +268,7 @@ define UPDATE
 endef
 
 $(BUILD)/flags: FORCE
-	$(call UPDATE,'$(subst ','\'',$(CC) $(HR_CPPFLAGS) $(HR_CFLAGS) $(HR_CXXFLAGS) $(ONEDNN) $(CUDA) $(NVCC_FLAGS))')
+	$(call UPDATE,'$(subst ','\'',$(CC) $(HR_CPPFLAGS) $(HR_CFLAGS) $(HR_CXXFLAGS) $(ONEDNN) $(MPICC) $(CUDA) $(NVCC_FLAGS))')
 
 $(BUILD)/build_id.h: FORCE
 	$(call UPDATE,'#define HEADRACE_BUILD_ID "$(shell \
@@ -334,6 +346,6 @@ help:
 	@echo "make fuzz            builds the fuzz targets; FUZZ_SECONDS=N also runs each for N seconds"
 	@echo "make install [PREFIX=$(PREFIX)] [DESTDIR=]"
 	@echo "make clean           removes build/ except build/deps"
-	@echo "Variables: SAN=address,undefined  ONEDNN=wheel|system|none  CUDA=FOLDER|none  WERROR=1  V=1  CC CPPFLAGS CFLAGS LDFLAGS OPT"
+	@echo "Variables: SAN=address,undefined  ONEDNN=wheel|system|none  CUDA=FOLDER|none  MPICC=mpicc|none  WERROR=1  V=1  CC CPPFLAGS CFLAGS LDFLAGS OPT"
 
 -include $(shell find $(BUILD)/obj $(BUILD)/obj64 -name '*.d' 2>/dev/null)

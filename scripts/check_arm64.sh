@@ -29,7 +29,7 @@ fi
 export PKG_CONFIG_SYSROOT_DIR=$root
 export PKG_CONFIG_LIBDIR=$root/usr/lib/aarch64-linux-gnu/pkgconfig:$root/usr/share/pkgconfig
 
-make -j"$(nproc)" --no-print-directory BUILD=build/arm64 ONEDNN=none CC="aarch64-linux-gnu-gcc --sysroot=$root" \
+make -j"$(nproc)" --no-print-directory BUILD=build/arm64 ONEDNN=none MPICC=none CC="aarch64-linux-gnu-gcc --sysroot=$root" \
     OBJCOPY=aarch64-linux-gnu-objcopy all "${tests[@]/#/build/arm64/tests/test_}"
 
 BUILD=build/arm64 TEST_RUNNER="qemu-aarch64 -L $root" HEADRACE_DATA=${HEADRACE_DATA:-/nonexistent} \

@@ -13,6 +13,7 @@ index           base image index
 train           base image index train
 train/reference base train/backend.h train/module.h train/comm.h train/network.h train/stepping.h train/reference
 train/cpu       base train/backend.h train/comm.h train/network.h train/stepping.h train/cpu
+train/mpi       base train/comm_internal.h train/mpi
 train/cuda      base train/backend.h train/network.h train/comm.h train/cuda
 cmd             base image prep index train cmd
 demo            base image demo
@@ -33,6 +34,7 @@ md5.h              ^base/digest\.c$
 sha2.h             ^base/digest\.c$
 oneapi/dnnl/dnnl.h ^train/cpu/
 omp.h              ^train/cpu/
+mpi.h              ^train/mpi/mpi\.c$
 cuda_runtime_api.h ^train/cuda/
 cudnn.h            ^train/cuda/
 nccl.h             ^train/cuda/collective\.c$
@@ -50,7 +52,7 @@ check_direction()
         # The room of a path: its folder, but all of tests/ is one room, and so are nested folders elsewhere.
         function room_of(path, parts) {
             split(path, parts, "/")
-            if (parts[1] == "train" && parts[2] ~ /^(reference|cpu|cuda)$/)
+            if (parts[1] == "train" && parts[2] ~ /^(reference|cpu|cuda|mpi)$/)
                 return parts[1] "/" parts[2]
             return parts[1]
         }

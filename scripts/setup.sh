@@ -39,6 +39,7 @@ need_library libjpeg libjpeg-dev
 need_library libpng libpng-dev
 need_library jansson libjansson-dev
 need_library libmd libmd-dev
+[ "${MPICC:-}" = none ] || need_command "${MPICC:-mpicc}" libopenmpi-dev
 need_command python3 python3
 if wants_wheel && ! has_wheel && ! python3 -m pip --version >/dev/null 2>&1; then
     missing+=(python3-pip)
@@ -50,6 +51,7 @@ if [ -n "$with_tests" ]; then
     need_command shellcheck shellcheck
     need_command ctags universal-ctags
     need_command git git
+    [ "${MPICC:-}" = none ] || need_command mpirun openmpi-bin
 fi
 
 install_packages() # PACKAGE...

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "train/comm_internal.h"
+#include "train/module.h"
 
 enum { JOIN_TIMEOUT_S = 300, SILENCE_TIMEOUT_S = 30, STALL_TIMEOUT_S = 1800 };
 
@@ -77,14 +78,18 @@ static void places_count(struct comm *comm)
 static struct status ranks_join(struct comm *comm, const struct launch *launch,
                                 const struct comm_options *options)
 {
+    const struct mpi_module *module = NULL;
     comm->rank = launch->rank;
     comm->size = launch->size;
-    if (!launch->host)
-        FAIL(STATUS_USAGE,
-             "%s does not say where rank 0 runs: set MASTER_ADDR to the name of its machine",
-             launch->description);
     TRY(memory_alloc(COMM_PIECE_BYTES, 1, &comm->scratch));
-    TRY(tcp_open(comm, launch, options));
+    if (launch->launcher == LAUNCHER_MPI)
+        TRY(module_find_mpi(&module));
+    if (!module && !launch->host)
+        FAIL(STATUS_USAGE,
+             "%s started this process, but headrace-mpi.so was not found: build it with "
+             "scripts/setup.sh and make, or set MASTER_ADDR to the name of rank 0's machine",
+             launch->description);
+    TRY(module ? comm_open_mpi(comm, launch, module, options) : tcp_open(comm, launch, options));
     places_count(comm);
     return OK;
 }

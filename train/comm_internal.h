@@ -48,4 +48,23 @@ struct status transport_tcp_open(const struct links *links, struct watch *watch,
                                  const struct transport_ops **ret_ops,
                                  struct transport **ret_transport);
 
+/* headrace-mpi.so (train/mpi/), which is opened only where MPI started the process. */
+struct mpi_module {
+    const char *build_id; /* HEADRACE_BUILD_ID of its build */
+    /* Starts MPI and says which rank this is. */
+    struct status (*start)(unsigned *ret_rank, unsigned *ret_size);
+    /* `count` bytes of rank 0, below 2^31, to all: for finding each other, before there is a watch.
+     */
+    struct status (*share)(void *bytes, size_t count, unsigned timeout_s);
+    struct status (*open)(struct watch *watch, unsigned rank, unsigned size,
+                          const struct transport_ops **ret_ops, struct transport **ret_transport);
+};
+typedef const struct mpi_module *mpi_entry_fn(void);
+#define MPI_ENTRY_SYMBOL "headrace_mpi_module"
+mpi_entry_fn headrace_mpi_module;
+
+/* Starts MPI and joins the watch: rank and size in `comm` are MPI's then. */
+struct status comm_open_mpi(struct comm *comm, const struct launch *launch,
+                            const struct mpi_module *module, const struct comm_options *options);
+
 #endif

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "train/comm_internal.h"
 
 const char *const device_names[] = {"auto", "cpu", "reference", NULL};
 
@@ -54,26 +55,51 @@ static void openmp_prepare(void)
         setenv("GOMP_SPINCOUNT", "2000", 0);
 }
 
-static struct status module_load(const char *path, const struct backend_module **ret_module)
+/* Sets *ret_entry, a pointer to a function, to the module's entry. */
+static struct status entry_load(const char *path, const char *symbol, void *ret_entry)
 {
-    openmp_prepare();
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         FAIL(STATUS_FAILED, "cannot load the module %s: %s", path, dlerror());
-    backend_entry_fn *entry;
-    void *symbol = dlsym(handle, BACKEND_ENTRY_SYMBOL);
-    memcpy(&entry, &symbol, sizeof entry); /* C has no cast between objects and functions */
+    void *entry = dlsym(handle, symbol);
     if (!entry)
-        FAIL(STATUS_CORRUPT, "%s is not a headrace module: it has no %s", path,
-             BACKEND_ENTRY_SYMBOL);
-    const struct backend_module *module = entry();
-    if (strcmp(module->build_id, HEADRACE_BUILD_ID) != 0)
+        FAIL(STATUS_CORRUPT, "%s is not a headrace module: it has no %s", path, symbol);
+    memcpy(ret_entry, &entry, sizeof entry); /* C has no cast between objects and functions */
+    return OK;
+}
+
+static struct status build_check(const char *path, const char *build_id)
+{
+    if (strcmp(build_id, HEADRACE_BUILD_ID) != 0)
         FAIL(STATUS_UNSUPPORTED,
              "the module %s belongs to build %s, but this program is build %s: build or install "
-             "both "
-             "together",
-             path, module->build_id, HEADRACE_BUILD_ID);
-    *ret_module = module;
+             "both together",
+             path, build_id, HEADRACE_BUILD_ID);
+    return OK;
+}
+
+static struct status module_load(const char *path, const struct backend_module **ret_module)
+{
+    backend_entry_fn *entry = NULL;
+    openmp_prepare();
+    TRY(entry_load(path, BACKEND_ENTRY_SYMBOL, &entry));
+    TRY(build_check(path, entry()->build_id));
+    *ret_module = entry();
+    return OK;
+}
+
+struct status module_find_mpi(const struct mpi_module **ret_module)
+{
+    CLEANUP(buffer_done) struct buffer looked_in = {0};
+    CLEANUP(memory_free) char *path = NULL;
+    mpi_entry_fn *entry = NULL;
+    *ret_module = NULL;
+    TRY(module_locate("headrace-mpi.so", &looked_in, &path));
+    if (!path)
+        return OK;
+    TRY(entry_load(path, MPI_ENTRY_SYMBOL, &entry));
+    TRY(build_check(path, entry()->build_id));
+    *ret_module = entry();
     return OK;
 }
 

@@ -16,6 +16,11 @@ extern const char *const device_names[]; /* "auto", "cpu", "reference" */
  * in the environment names the one folder to look in instead. Modules stay loaded. */
 struct status module_find(const char *device, const struct backend_module **ret_module);
 
+/* headrace-mpi.so (train/comm_internal.h); NULL where there is no such file. Fails as module_find
+ * does. */
+struct mpi_module;
+struct status module_find_mpi(const struct mpi_module **ret_module);
+
 /* The plain-loop backend (train/reference/). */
 const struct backend_module *reference_backend_module(void);
 

@@ -37,6 +37,14 @@ need_data() # FILE
     skip "$1 is not in $HEADRACE_DATA (set HEADRACE_DATA)"
 }
 
+# The same for a command that the test needs.
+need_tool() # COMMAND
+{
+    ! command -v "$1" >/dev/null || return 0
+    [ "${HEADRACE_REQUIRE_DATA:-}" != 1 ] || fail "the command $1 is missing"
+    skip "there is no $1 (scripts/setup.sh --test installs it)"
+}
+
 # Runs any command; its exit status is in $status, its output in the files $stdout and $stderr.
 run() # COMMAND...
 {
