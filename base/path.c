@@ -61,6 +61,17 @@ struct status path_program_folder(char **ret_folder)
     return path_folder(program, ret_folder);
 }
 
+struct status path_cache_folder(char **ret_folder)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    *ret_folder = NULL;
+    if (cache && cache[0] == '/')
+        return path_join(cache, "headrace", ret_folder);
+    if (home && home[0] == '/')
+        return path_join(home, ".cache/headrace", ret_folder);
+    return OK;
+}
+
 /* The absolute path of something that may not exist yet, in a folder that does. */
 static struct status path_absolute(const char *path, char **ret_path)
 {

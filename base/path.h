@@ -21,6 +21,9 @@ struct status path_folder(const char *path, char **ret_folder);
 struct status path_relative(const char *path, const char *folder, char **ret_path);
 /* The folder of the running program, on the heap. */
 struct status path_program_folder(char **ret_folder);
+/* The user's folder for what can be made again, which may not exist: headrace/ in XDG_CACHE_HOME or
+ * in ~/.cache, on the heap; NULL where no home is known. */
+struct status path_cache_folder(char **ret_folder);
 /* The real absolute path of something that exists, on the heap. */
 struct status path_real(const char *path, char **ret_path);
 

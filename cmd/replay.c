@@ -72,7 +72,8 @@ CLEANUP_VALUE(shown_done, struct shown)
 
 static struct status losses_compute(const struct replay_arguments *arguments, struct shown *shown)
 {
-    const struct backend_config config = {.dtype = (enum train_dtype)arguments->dtype};
+    const struct backend_config config = {.dtype = (enum train_dtype)arguments->dtype,
+                                          .devices = 1};
     const struct class_table *classes = replay_classes(shown->replay);
     const struct batch *batch;
     TRY(trained_open(arguments->checkpoint, NULL, classes, &shown->trained));

@@ -116,14 +116,10 @@ static struct status cache_path(const char *root, char **ret_path)
 {
     CLEANUP(memory_free) char *real_root = NULL;
     CLEANUP(memory_free) char *folder = NULL;
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     uint8_t digest[SHA256_BYTES];
     *ret_path = NULL;
-    if (cache && cache[0] == '/')
-        TRY(path_join(cache, "headrace", &folder));
-    else if (home && home[0] == '/')
-        TRY(path_join(home, ".cache/headrace", &folder));
-    else
+    TRY(path_cache_folder(&folder));
+    if (!folder)
         return OK;
     TRY(path_real(root, &real_root));
     digest_sha256_bytes(real_root, strlen(real_root), digest);

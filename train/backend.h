@@ -47,7 +47,7 @@ struct backend_config {
     bool sync_bn;      /* training statistics over all replicas of all processes */
     bool deterministic;
     bool tune;              /* time the plans that are to choose from */
-    const char *plan_cache; /* file of chosen plans; NULL: none */
+    const char *plan_cache; /* folder of plans made before, borrowed for the call; NULL: none */
 };
 
 /* One parameter has up to three tensors of its shape. */

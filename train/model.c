@@ -1,6 +1,7 @@
 #include "train/model.h"
 
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/pool.h"
 #include "train/module.h"
 
@@ -8,8 +9,12 @@ struct status model_open(const struct network *network, const char *device,
                          const struct backend_config *config, struct model **ret_model)
 {
     CLEANUP(model_close) struct model *model = NULL;
+    CLEANUP(memory_free) char *cache = NULL, *plan_cache = NULL;
     const struct backend_module *module;
     TRY(module_find(device, &module));
+    TRY(path_cache_folder(&cache));
+    if (cache)
+        TRY(path_join(cache, "plans", &plan_cache));
     TRY(memory_alloc(1, sizeof *model, &model));
     model->network = network;
     model->ops = module->ops;
@@ -17,6 +22,7 @@ struct status model_open(const struct network *network, const char *device,
     model->threads = config->threads ? config->threads : cores_available();
     struct backend_config whole = *config;
     whole.threads = model->threads;
+    whole.plan_cache = plan_cache;
     TRY(module->ops->open(&whole, &model->backend));
     TRY(module->ops->store_open(model->backend, network, &model->store));
     *ret_model = MOVE(model);

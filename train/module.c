@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "train/comm_internal.h"
 
-const char *const device_names[] = {"auto", "cpu", "reference", NULL};
+const char *const device_names[] = {"auto", "cpu", "cuda", "reference", NULL};
 
 /* Where modules may stand, as seen from the program's folder: a build, an installation. */
 static const char *const module_folders[] = {".", "../lib/headrace"};
@@ -103,39 +103,90 @@ struct status module_find_mpi(const struct mpi_module **ret_module)
     return OK;
 }
 
-/* The cpu module; with `or_reference` the built-in one where the file is missing. */
-static struct status cpu_find(bool or_reference, const struct backend_module **ret_module)
+/* The module in `file`. Fails with STATUS_NOT_FOUND, the folders looked in and `remedy` where it is
+ * not; with `optional` *ret_module is NULL then. */
+static struct status module_open(const char *file, const char *remedy, bool optional,
+                                 const struct backend_module **ret_module)
 {
-    static const char file[] = "headrace-cpu.so";
     CLEANUP(buffer_done) struct buffer looked_in = {0};
     CLEANUP(memory_free) char *path = NULL;
+    const char *folders;
+    *ret_module = NULL;
     TRY(module_locate(file, &looked_in, &path));
     if (path)
         return module_load(path, ret_module);
-    if (or_reference) {
-        log_note(
-            "%s was not found, so the plain loops of the reference backend compute, which is many "
-            "times slower; scripts/setup.sh and make build it",
-            file);
-        *ret_module = reference_backend_module();
+    if (optional)
         return OK;
-    }
-    const char *folders;
     TRY(buffer_text(&looked_in, &folders));
-    FAIL(STATUS_NOT_FOUND,
-         "there is no %s in %s: build it with scripts/setup.sh and make, or use --device reference",
-         file, folders);
+    FAIL(STATUS_NOT_FOUND, "there is no %s in %s: %s", file, folders, remedy);
+}
+
+static struct status cpu_open(bool optional, const struct backend_module **ret_module)
+{
+    return module_open("headrace-cpu.so",
+                       "build it with scripts/setup.sh and make, or use --device reference",
+                       optional, ret_module);
+}
+
+static struct status cuda_open(const struct backend_module **ret_module)
+{
+    return module_open("headrace-cuda.so",
+                       "build it with make where the CUDA toolkit, cuDNN and NCCL are, or use "
+                       "--device cpu",
+                       false, ret_module);
+}
+
+/* Whether a variable names devices; some launchers write -1 or NoDevFiles for none. */
+static bool names_devices(const char *value)
+{
+    return value && *value && strcmp(value, "-1") != 0 && strcmp(value, "NoDevFiles") != 0;
+}
+
+/* What says that an NVIDIA device is there or was given to this job; NULL: nothing does. */
+static const char *nvidia_sign(void)
+{
+    static const char *const variables[] = {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS",
+                                            "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE"};
+    static const char driver[] = "/dev/nvidiactl";
+    for (size_t i = 0; i < ARRAY_LENGTH(variables); i++)
+        if (names_devices(getenv(variables[i])))
+            return variables[i];
+    return path_exists(driver) ? driver : NULL;
+}
+
+/* The GPU where anything says that there is one, and then it must work: a run that quietly computed
+ * on the CPU would take weeks. Else the CPU, by plain loops where its module is not built. */
+static struct status auto_find(const struct backend_module **ret_module)
+{
+    const char *hidden = getenv("CUDA_VISIBLE_DEVICES"), *sign = nvidia_sign();
+    if (hidden && !names_devices(hidden)) {
+        log_note("CUDA_VISIBLE_DEVICES hides all GPUs, so the CPU computes");
+    } else if (sign) {
+        log_note("%s speaks of an NVIDIA device, so it computes; --device cpu leaves it alone",
+                 sign);
+        return cuda_open(ret_module);
+    }
+    TRY(cpu_open(true, ret_module));
+    if (*ret_module)
+        return OK;
+    log_note("headrace-cpu.so was not found, so the plain loops of the reference backend compute, "
+             "which is many times slower; scripts/setup.sh and make build it");
+    *ret_module = reference_backend_module();
+    return OK;
 }
 
 struct status module_find(const char *device, const struct backend_module **ret_module)
 {
     if (strcmp(device, "auto") == 0)
-        return cpu_find(true, ret_module);
+        return auto_find(ret_module);
     if (strcmp(device, "cpu") == 0)
-        return cpu_find(false, ret_module);
+        return cpu_open(false, ret_module);
+    if (strcmp(device, "cuda") == 0)
+        return cuda_open(ret_module);
     if (strcmp(device, "reference") == 0) {
         *ret_module = reference_backend_module();
         return OK;
     }
-    FAIL(STATUS_USAGE, "unknown device '%s': one of auto, cpu, reference was expected", device);
+    FAIL(STATUS_USAGE, "unknown device '%s': one of auto, cpu, cuda, reference was expected",
+         device);
 }

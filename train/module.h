@@ -8,12 +8,14 @@
 #include "train/backend.h"
 
 /* What --device takes; ends in NULL. */
-extern const char *const device_names[]; /* "auto", "cpu", "reference" */
+extern const char *const device_names[]; /* "auto", "cpu", "cuda", "reference" */
 
-/* The module of a device name ("auto" takes the fastest whose file is there, and says so when that
- * is only the reference). Fails with STATUS_NOT_FOUND, the folders looked in and how to build it;
- * or when the module cannot be loaded or its build id differs from the program's. HEADRACE_MODULES
- * in the environment names the one folder to look in instead. Modules stay loaded. */
+/* The module of a device name. "auto" takes cuda where anything says that there is an NVIDIA device
+ * (/dev/nvidiactl, CUDA_VISIBLE_DEVICES, what Slurm sets), which then must work; else cpu, and else
+ * the reference; it says which and why unless that is cpu. Fails with STATUS_NOT_FOUND, the folders
+ * looked in and how to build it; or when the module cannot be loaded or its build id differs from
+ * the program's. HEADRACE_MODULES in the environment names the one folder to look in instead.
+ * Modules stay loaded. */
 struct status module_find(const char *device, const struct backend_module **ret_module);
 
 /* headrace-mpi.so (train/comm_internal.h); NULL where there is no such file. Fails as module_find

@@ -108,6 +108,13 @@ const struct option train_option_table[] = {
      .help = "their classes (default %d)"},
     {"device", 0, OPT_ENUM, FIELD(device), .names = device_names,
      .help = "where to compute (default %d)"},
+    {"gpus", 0, OPT_INT, FIELD(gpus), 0, 64, .value = "N",
+     .help =
+         "GPUs of this process; 0: all it sees, or one where several processes share a machine"},
+    {"deterministic", 0, OPT_FLAG, FIELD(deterministic),
+     .help = "only GPU algorithms that give the same bits run after run; the CPU's all do"},
+    {"tune", 0, OPT_FLAG, FIELD(tune),
+     .help = "time the GPU's algorithms at the start instead of trusting the library's choice"},
     {"dtype", 0, OPT_ENUM, FIELD(dtype), .names = train_dtype_names,
      .help = "arithmetic (default %d)"},
     {"threads", 0, OPT_INT, FIELD(threads), 0, 1024, .value = "N",

@@ -38,8 +38,10 @@ struct train_options {
     bool zero_gamma;
     const char *weights;
     bool pretrained;
-    int device; /* index into device_names */
-    int dtype;  /* enum train_dtype */
+    int device;   /* index into device_names */
+    int64_t gpus; /* 0: the backend's choice */
+    bool deterministic, tune;
+    int dtype; /* enum train_dtype */
     bool force_dtype;
     int64_t threads; /* of the backend; 0: cores */
     bool sync_bn;

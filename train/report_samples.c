@@ -59,7 +59,7 @@ static struct status gallery_open(struct gallery *gallery, const char *run_folde
                                   const struct report_options *options)
 {
     const struct option_parse none = {0};
-    const struct backend_config config = {.dtype = DTYPE_AUTO};
+    const struct backend_config config = {.dtype = DTYPE_AUTO, .devices = 1};
     struct train_options run;
     train_options_init(&run);
     TRY(option_restore(train_option_table, start->options, &run, &none));

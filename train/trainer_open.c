@@ -86,6 +86,9 @@ static struct status device_open(struct trainer *trainer)
         .threads = (unsigned)options->threads,
         .comm = trainer->comm,
         .sync_bn = options->sync_bn,
+        .devices = (unsigned)options->gpus,
+        .deterministic = options->deterministic,
+        .tune = options->tune,
     };
     TRY(model_open(trainer->network, device_names[options->device], &config, &trainer->model));
     enum train_dtype dtype = trainer->model->ops->dtype(trainer->model->backend);

@@ -1,0 +1,225 @@
+/* The cuDNN backend: its module's one entry, and the table behind it. */
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "train/comm.h"
+#include "train/cuda/cuda.h"
+#include "train/cuda/plan.h"
+#include "train/cuda/store.h"
+
+struct each {
+    struct backend *backend;
+    device_fn *fn;
+    void *context;
+};
+
+static struct status each_device(uint64_t item, unsigned thread, void *context)
+{
+    (void)thread;
+    const struct each *each = context;
+    struct device *device = &each->backend->devices[item];
+    TRY(device_enter(device));
+    return status_context(each->fn(device, (unsigned)item, each->context), "device %d (%s)",
+                          device->ordinal, device->name);
+}
+
+struct status backend_each(struct backend *backend, device_fn *fn, void *context)
+{
+    struct each each = {backend, fn, context};
+    if (!backend->pool)
+        return each_device(0, 0, &each);
+    return pool_run(backend->pool, backend->device_count, each_device, &each);
+}
+
+static struct status one_close(struct device *device, unsigned index, void *context)
+{
+    (void)index;
+    (void)context;
+    device_done(device);
+    return OK;
+}
+
+static void backend_close(struct backend *backend)
+{
+    if (!backend)
+        return;
+    if (backend->devices)
+        status_ignore(backend_each(backend, one_close, NULL));
+    pool_close(backend->pool);
+    memory_free(backend->devices);
+    memory_free(backend);
+}
+CLEANUP_POINTER(backend_close, struct backend)
+
+static unsigned processes_of(struct comm *comm)
+{
+    return comm ? comm_size(comm) : 1;
+}
+
+/* Which devices this process drives: all that are visible, or where several processes share a
+ * machine, each its own. */
+static struct status devices_choose(struct backend *backend, int *ret_first)
+{
+    struct backend_config *config = &backend->config;
+    int visible = 0;
+    TRY(device_count(&visible));
+    unsigned beside = config->comm ? comm_local_size(config->comm) : 1;
+    unsigned local = config->comm ? comm_local_rank(config->comm) : 0;
+    unsigned wanted = config->devices ? config->devices : beside > 1 ? 1 : (unsigned)visible;
+    unsigned first = (unsigned)config->first_device + (beside > 1 ? local * wanted : 0);
+    if (wanted > (unsigned)visible)
+        FAIL(STATUS_USAGE,
+             "%u GPUs were asked for, but this process sees %d: use --gpus %d, or look at "
+             "CUDA_VISIBLE_DEVICES",
+             wanted, visible, visible);
+    if (first + wanted > (unsigned)visible && beside > 1)
+        first %= (unsigned)visible;
+    if (first + wanted > (unsigned)visible)
+        FAIL(STATUS_USAGE,
+             "process %u of the %u on this machine would use GPUs %u to %u, but sees only %d: use "
+             "fewer --gpus or fewer processes",
+             local, beside, first, first + wanted - 1, visible);
+    backend->device_count = wanted;
+    *ret_first = (int)first;
+    return OK;
+}
+
+struct opening {
+    const struct backend_config *config;
+    int first;
+    char id[COLLECTIVE_ID_BYTES];
+    unsigned first_rank, ranks;
+};
+
+static struct status one_open(struct device *device, unsigned index, void *context)
+{
+    const struct opening *opening = context;
+    return device_open(device, opening->first + (int)index, opening->config);
+}
+
+static struct status one_join(struct device *device, unsigned index, void *context)
+{
+    const struct opening *opening = context;
+    return collective_open(opening->id, opening->first_rank + index, opening->ranks,
+                           &device->collective);
+}
+
+/* Connects the devices of all processes. */
+static struct status devices_join(struct backend *backend)
+{
+    struct comm *comm = backend->config.comm;
+    unsigned processes = processes_of(comm), rank = comm ? comm_rank(comm) : 0;
+    struct opening opening = {
+        .first_rank = rank * backend->device_count,
+        .ranks = processes * backend->device_count,
+    };
+    if (processes > 1) {
+        uint64_t most[1] = {backend->device_count};
+        TRY(comm_max_u64(comm, most, 1));
+        if (most[0] != backend->device_count)
+            FAIL(STATUS_USAGE,
+                 "this process drives %u GPUs and another one %llu: give all the same --gpus",
+                 backend->device_count, (unsigned long long)most[0]);
+    }
+    if (opening.ranks == 1)
+        return OK;
+    if (rank == 0)
+        TRY(collective_name(opening.id));
+    if (processes > 1)
+        TRY(comm_broadcast(comm, opening.id, sizeof opening.id, 0));
+    return backend_each(backend, one_join, &opening);
+}
+
+static struct status backend_open(const struct backend_config *config, struct backend **ret_backend)
+{
+    CLEANUP(backend_close) struct backend *backend = NULL;
+    struct opening opening = {0};
+    TRY(memory_alloc(1, sizeof *backend, &backend));
+    backend->config = *config;
+    if (config->dtype == DTYPE_AUTO)
+        backend->config.dtype = DTYPE_FP16;
+    TRY(devices_choose(backend, &opening.first));
+    if (config->sync_bn && (backend->device_count > 1 || processes_of(config->comm) > 1))
+        FAIL(STATUS_UNSUPPORTED, "the cuda backend normalises each device's part of a batch by "
+                                 "itself: leave --sync-bn out");
+    if (backend->device_count > 1)
+        TRY(pool_open(backend->device_count, &backend->pool));
+    TRY(memory_alloc(backend->device_count, sizeof *backend->devices, &backend->devices));
+    for (unsigned i = 0; i < backend->device_count; i++)
+        backend->devices[i].ordinal = opening.first + (int)i;
+    opening.config = &backend->config;
+    TRY(backend_each(backend, one_open, &opening));
+    TRY(devices_join(backend));
+    backend->config.plan_cache = NULL; /* borrowed for the call only */
+    *ret_backend = MOVE(backend);
+    return OK;
+}
+
+static enum train_dtype backend_dtype(const struct backend *backend)
+{
+    return backend->config.dtype;
+}
+
+static unsigned backend_replicas(const struct backend *backend)
+{
+    return backend->device_count;
+}
+
+static struct status backend_describe(const struct backend *backend, struct buffer *text)
+{
+    const struct device *first = &backend->devices[0];
+    size_t cudnn = cudnnGetVersion();
+    TRY(buffer_append_text(text, "cuda: "));
+    if (backend->device_count > 1)
+        TRY(buffer_append_text(text, "%u x ", backend->device_count));
+    TRY(buffer_append_text(text, "%s (sm_%d%d), %s, cuDNN %zu.%zu.%zu", first->name, first->major,
+                           first->minor, train_dtype_names[backend->config.dtype], cudnn / 10000,
+                           cudnn / 100 % 100, cudnn % 100));
+    if (!first->collective)
+        return OK;
+    int major, minor, patch;
+    TRY(collective_version(&major, &minor, &patch));
+    return buffer_append_text(text, ", NCCL %d.%d.%d", major, minor, patch);
+}
+
+static void backend_input_format(const struct backend *backend, struct tensor_format *format)
+{
+    (void)backend;
+    format->type = TENSOR_U8;
+    format->layout = TENSOR_NHWC;
+}
+
+static const struct backend_ops ops = {
+    .open = backend_open,
+    .close = backend_close,
+    .dtype = backend_dtype,
+    .replicas = backend_replicas,
+    .describe = backend_describe,
+    .input_format = backend_input_format,
+    .store_open = store_open,
+    .store_close = store_close,
+    .store_write = store_write,
+    .store_read = store_read,
+    .store_begin = store_begin,
+    .store_update = store_update,
+    .store_progress = store_progress,
+    .plan_open = plan_open,
+    .plan_close = plan_close,
+    .plan_forward_backward = plan_forward_backward,
+    .plan_forward = plan_forward,
+    .plan_metrics = plan_metrics,
+    .plan_logits = plan_logits,
+    .plan_bytes = plan_bytes,
+};
+
+__attribute__((visibility("default"))) const struct backend_module *headrace_backend_module(void);
+
+const struct backend_module *headrace_backend_module(void)
+{
+    static const struct backend_module module = {
+        .build_id = HEADRACE_BUILD_ID,
+        .name = "cuda",
+        .ops = &ops,
+    };
+    return &module;
+}

@@ -1,0 +1,22 @@
+#ifndef HEADRACE_TRAIN_CUDA_CUDA_H
+#define HEADRACE_TRAIN_CUDA_CUDA_H
+
+/* What the parts of this backend share. */
+
+#include "base/pool.h"
+#include "train/cuda/device.h"
+
+struct backend {
+    struct backend_config config; /* with the dtype in use */
+    unsigned device_count;
+    struct device *devices;
+    struct pool *pool; /* a thread a device; NULL: there is one device */
+};
+
+/* Calls fn for each device, with it as the thread's current one: all at the same time, since they
+ * may wait for each other. The failure of the first device that failed is returned, with its
+ * ordinal. */
+typedef struct status device_fn(struct device *device, unsigned index, void *context);
+struct status backend_each(struct backend *backend, device_fn *fn, void *context);
+
+#endif

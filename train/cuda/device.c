@@ -1,0 +1,197 @@
+#include "train/cuda/device.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "train/comm.h"
+#include "train/cuda/errors.h"
+
+/* Below this much, what is in use on a fresh device is the context of this very process. */
+static const uint64_t busy_bytes = 2ull << 30;
+/* cuDNN's plans that want more are passed over. */
+static const uint64_t workspace_limit_bytes = 1ull << 30;
+
+/* What to say when the runtime finds no device to count. */
+static struct status count_failure(cudaError_t error)
+{
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    if (error == cudaErrorInsufficientDriver && driver > 0)
+        FAIL(STATUS_FAILED,
+             "the NVIDIA driver of this machine serves CUDA up to %d.%d, but this program needs "
+             "%d.%d: "
+             "install a newer driver, or use --device cpu",
+             driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    if (path_exists("/dev/nvidiactl"))
+        FAIL(
+            STATUS_FAILED,
+            "CUDA %d.%d does not reach the NVIDIA devices that /dev/nvidiactl stands for: %s (%s); "
+            "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu",
+            runtime / 1000, runtime % 1000 / 10, cudaGetErrorString(error),
+            cudaGetErrorName(error));
+    FAIL(STATUS_NOT_FOUND,
+         "no CUDA device: there is no NVIDIA driver on this machine (no /dev/nvidiactl; %s); use "
+         "--device cpu",
+         cudaGetErrorName(error));
+}
+
+struct status device_count(int *ret_count)
+{
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess)
+        return count_failure(error);
+    if (count == 0)
+        return count_failure(cudaErrorNoDevice);
+    *ret_count = count;
+    return OK;
+}
+
+static struct status dtype_check(const struct device *device, enum train_dtype dtype)
+{
+    if (device->major < 8 && (dtype == DTYPE_BF16 || dtype == DTYPE_TF32))
+        FAIL(STATUS_UNSUPPORTED,
+             "%s on the GPU needs compute capability 8.0 or later, but device %d (%s) has %d.%d: "
+             "use fp16 or f32",
+             train_dtype_names[dtype], device->ordinal, device->name, device->major, device->minor);
+    return OK;
+}
+
+static struct status busy_warn(const struct device *device)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    TRY_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+    if (total_bytes - free_bytes > busy_bytes)
+        log_warning("device %d (%s) is in use by others: %.1f of its %.1f GiB are taken, and steps "
+                    "may be slow",
+                    device->ordinal, device->name, (double)(total_bytes - free_bytes) / 0x1p30,
+                    (double)total_bytes / 0x1p30);
+    return OK;
+}
+
+static struct status cudnn_check(cudnnStatus_t status, const char *what)
+{
+    if (status != CUDNN_STATUS_SUCCESS)
+        FAIL(STATUS_FAILED, "cuDNN does not start: %s: %s", what, cudnnGetErrorString(status));
+    return OK;
+}
+
+static struct status streams_open(struct device *device)
+{
+    /* The sums' few blocks go before the many of compute that wait for a multiprocessor. */
+    TRY_CUDA(cudaStreamCreateWithPriority(&device->compute, cudaStreamNonBlocking, 0));
+    TRY_CUDA(cudaStreamCreateWithPriority(&device->copy, cudaStreamNonBlocking, 0));
+    TRY_CUDA(cudaStreamCreateWithPriority(&device->reduce, cudaStreamNonBlocking, -1));
+    TRY_CUDA(cudaEventCreateWithFlags(&device->idle, cudaEventDisableTiming));
+    TRY(cudnn_check(cudnnCreate(&device->cudnn), "cudnnCreate"));
+    return cudnn_check(cudnnSetStream(device->cudnn, device->compute), "cudnnSetStream");
+}
+
+struct status device_open(struct device *device, int ordinal, const struct backend_config *config)
+{
+    struct cudaDeviceProp properties;
+    device->ordinal = ordinal;
+    TRY(device_enter(device));
+    TRY_CUDA(cudaGetDeviceProperties(&properties, ordinal));
+    snprintf(device->name, sizeof device->name, "%.*s", (int)sizeof device->name - 1,
+             properties.name);
+    device->major = properties.major;
+    device->minor = properties.minor;
+    if (config->comm && comm_size(config->comm) > 1)
+        device->comm = config->comm;
+    TRY(dtype_check(device, config->dtype));
+    TRY(busy_warn(device));
+    TRY(streams_open(device));
+    const struct planner_config planning = {
+        .handle = device->cudnn,
+        .device_name = device->name,
+        .dtype = config->dtype,
+        .deterministic = config->deterministic,
+        .tune = config->tune,
+        .workspace_limit = workspace_limit_bytes,
+        .cache_folder = config->plan_cache,
+    };
+    return planner_open(&planning, &device->planner);
+}
+
+void device_done(struct device *device)
+{
+    if (cudaSetDevice(device->ordinal) != cudaSuccess)
+        return;
+    collective_close(device->collective);
+    planner_close(device->planner);
+    if (device->cudnn)
+        cudnnDestroy(device->cudnn);
+    if (device->idle)
+        cudaEventDestroy(device->idle);
+    cudaStream_t streams[] = {device->compute, device->copy, device->reduce};
+    for (int i = 0; i < 3; i++)
+        if (streams[i])
+            cudaStreamDestroy(streams[i]);
+}
+
+struct status device_enter(const struct device *device)
+{
+    TRY_CUDA(cudaSetDevice(device->ordinal));
+    return OK;
+}
+
+/* Whether all others are there still. */
+static struct status others_check(struct device *device)
+{
+    if (device->collective)
+        TRY(collective_check(device->collective));
+    return comm_check(device->comm);
+}
+
+struct status device_wait(struct device *device, cudaEvent_t event)
+{
+    static const struct timespec pause = {.tv_nsec = 50000};
+    if (!device->comm) {
+        TRY_CUDA(cudaEventSynchronize(event));
+        return OK;
+    }
+    for (;;) {
+        cudaError_t error = cudaEventQuery(event);
+        if (error == cudaSuccess)
+            return OK;
+        if (error != cudaErrorNotReady)
+            return cuda_failure(error, "cudaEventQuery");
+        (void)cudaGetLastError(); /* "not ready" is no error of what comes next */
+        struct status lost = others_check(device);
+        if (lost.code != STATUS_DONE) {
+            if (device->collective)
+                collective_abort(device->collective);
+            return lost;
+        }
+        nanosleep(&pause, NULL);
+    }
+}
+
+struct status device_finish(struct device *device)
+{
+    TRY_CUDA(cudaEventRecord(device->idle, device->compute));
+    return device_wait(device, device->idle);
+}
+
+struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret_pointer)
+{
+    void *memory = NULL;
+    if (size_bytes) {
+        cudaError_t error = cudaMalloc(&memory, size_bytes);
+        if (error == cudaErrorMemoryAllocation)
+            FAIL(STATUS_NO_MEMORY,
+                 "the device has no %.2f GiB of memory left: use a smaller batch (-b), more "
+                 "--accumulate, or look who else uses it (nvidia-smi)",
+                 (double)size_bytes / 0x1p30);
+        TRY_CUDA(error);
+    }
+    memcpy(ret_pointer, &memory, sizeof memory);
+    if (size_bytes)
+        TRY_CUDA(cudaMemsetAsync(memory, 0, size_bytes, device->compute));
+    return device_finish(device);
+}

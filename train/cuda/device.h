@@ -1,0 +1,64 @@
+#ifndef HEADRACE_TRAIN_CUDA_DEVICE_H
+#define HEADRACE_TRAIN_CUDA_DEVICE_H
+
+/* One device: its streams and libraries.
+ *
+ *     copy      batches from pinned memory, ahead of their use
+ *     compute   everything else
+ *     reduce    sums of gradients over the devices, beside compute
+ *
+ * Functions that take a device expect it to be the calling thread's current one (device_enter). */
+
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include "base/bytes.h"
+#include "train/backend.h"
+#include "train/cuda/collective.h"
+#include "train/cuda/graph.h"
+#include "train/cuda/kernels.h"
+
+struct device {
+    int ordinal;       /* as CUDA counts the visible ones */
+    char name[64];     /* "NVIDIA H200" */
+    int major, minor;  /* compute capability */
+    struct comm *comm; /* borrowed; NULL: no other process can be lost while this one waits */
+    cudaStream_t compute, copy, reduce;
+    cudaEvent_t idle;    /* for device_finish */
+    cudnnHandle_t cudnn; /* on the compute stream */
+    struct planner *planner;
+    struct collective *collective; /* NULL: no other device takes part */
+};
+
+/* How many devices are visible, at least 1. Fails with STATUS_NOT_FOUND where no NVIDIA device is,
+ * and with STATUS_FAILED where a driver is there that does not serve: which one, and what is
+ * needed.
+ */
+struct status device_count(int *ret_count);
+
+/* Fails with STATUS_UNSUPPORTED where the device cannot compute in config->dtype (not DTYPE_AUTO).
+ * Warns when others use the device. The collective is left to the caller. */
+struct status device_open(struct device *device, int ordinal, const struct backend_config *config);
+void device_done(struct device *device);
+
+struct status device_enter(const struct device *device);
+/* Waits for an event, or until another process or device is known to be lost. */
+struct status device_wait(struct device *device, cudaEvent_t event);
+/* Waits until the compute stream has done what was put on it. */
+struct status device_finish(struct device *device);
+
+/* Zeroed device memory, complete when this returns; free with cudaFree. A size of 0 gives NULL. On
+ * failure *ret_pointer may be set: it is then to be freed too. */
+struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret_pointer);
+
+/* The type of activations. */
+static inline enum kernel_type io_type(enum train_dtype dtype)
+{
+    return dtype == DTYPE_FP16 ? KERNEL_F16 : dtype == DTYPE_BF16 ? KERNEL_BF16 : KERNEL_F32;
+}
+static inline size_t io_bytes(enum train_dtype dtype)
+{
+    return io_type(dtype) == KERNEL_F32 ? 4 : 2;
+}
+
+#endif

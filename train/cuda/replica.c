@@ -1,0 +1,154 @@
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/cuda/errors.h"
+#include "train/cuda/plan.h"
+
+static struct status plans_make(const struct plan *plan, struct device *device,
+                                struct plan_replica *replica)
+{
+    const size_t count = plan->program->plan_count;
+    TRY(memory_alloc(count, sizeof *replica->plans, &replica->plans));
+    for (size_t i = 0; i < count; i++) {
+        const struct planned *planned = &plan->program->plans[i];
+        TRY(cudnn_plan_open(device->planner, planned->pattern, &planned->shape,
+                            &replica->plans[i]));
+        uint64_t needed = cudnn_plan_workspace(replica->plans[i]);
+        if (needed > replica->workspace_bytes)
+            replica->workspace_bytes = needed;
+    }
+    return OK;
+}
+
+/* Sizes as the plans want them, then places. */
+static struct status tensors_place(const struct plan *plan, struct plan_replica *replica)
+{
+    const struct program *program = plan->program;
+    CLEANUP(memory_free) struct tensor_life *lives = NULL;
+    TRY(memory_alloc(program->tensor_count, sizeof *lives, &lives));
+    TRY(memory_alloc(program->tensor_count, sizeof *replica->offsets, &replica->offsets));
+    program_lives(program, lives);
+    for (size_t i = 0; i < program->op_count; i++) {
+        const struct op *op = &program->ops[i];
+        for (int t = 0; t < TENSOR_COUNT && op->kind == OP_PATTERN; t++) {
+            if (op->operands[t].place != PLACE_TENSOR)
+                continue;
+            struct tensor_life *life = &lives[op->operands[t].index];
+            uint64_t bytes = cudnn_plan_layout(replica->plans[op->plan], t)->bytes;
+            if (bytes > life->bytes)
+                life->bytes = bytes;
+        }
+    }
+    TRY(layout_assign(lives, program->tensor_count, &replica->block_bytes));
+    for (uint32_t i = 0; i < program->tensor_count; i++)
+        replica->offsets[i] = lives[i].offset;
+    return OK;
+}
+
+static struct status event_open(cudaEvent_t *ret_event)
+{
+    TRY_CUDA(cudaEventCreateWithFlags(ret_event, cudaEventDisableTiming));
+    return OK;
+}
+
+static struct status slots_open(const struct plan *plan, struct device *device,
+                                struct plan_replica *replica)
+{
+    for (int i = 0; i < SLOT_COUNT; i++) {
+        struct slot *slot = &replica->slots[i];
+        TRY_CUDA(cudaMallocHost((void **)&slot->pinned, plan->slot_bytes));
+        memset(slot->pinned, 0, plan->slot_bytes);
+        TRY(device_alloc(device, plan->slot_bytes, &slot->device));
+        TRY(event_open(&slot->copied));
+        TRY(event_open(&slot->consumed));
+    }
+    return device_alloc(device, plan->images_at, &replica->step_data);
+}
+
+static struct status buckets_open(const struct plan *plan, struct plan_replica *replica)
+{
+    TRY(memory_alloc(plan->buckets.count, sizeof(cudaEvent_t), &replica->ready));
+    for (size_t i = 0; i < plan->buckets.count; i++)
+        TRY(event_open(&replica->ready[i]));
+    return event_open(&replica->reduced);
+}
+
+/* What kernel_fold needs to know, in device memory. */
+static struct status folds_open(const struct plan *plan, struct device *device,
+                                struct plan_replica *replica)
+{
+    const struct program *program = plan->program;
+    const struct param_map *map = plan->store->map;
+    CLEANUP(memory_free) struct bn_fold *folds = NULL;
+    TRY(memory_alloc(program->fold_count, sizeof *folds, &folds));
+    for (size_t i = 0; i < program->fold_count; i++) {
+        const struct param_place *weight = &map->params[program->folds[i].conv_param];
+        const struct param_place *bn = &map->params[program->folds[i].bn_param];
+        const uint32_t channels = (uint32_t)bn[0].count;
+        folds[i] = (struct bn_fold){
+            .weight = weight->offset,
+            .gamma = bn[0].offset,
+            .beta = bn[1].offset,
+            .mean = bn[2].offset,
+            .variance = bn[3].offset,
+            .channels = channels,
+            .row = (uint32_t)(weight->count / channels),
+        };
+    }
+    TRY(device_alloc(device, program->fold_count * sizeof *folds, &replica->folds));
+    if (program->fold_count)
+        TRY_CUDA(cudaMemcpy(replica->folds, folds, program->fold_count * sizeof *folds,
+                            cudaMemcpyHostToDevice));
+    return OK;
+}
+
+struct status replica_plan_open(struct plan *plan, struct device *device, unsigned index)
+{
+    struct plan_replica *replica = &plan->replicas[index];
+    TRY(plans_make(plan, device, replica));
+    TRY(tensors_place(plan, replica));
+    TRY(device_alloc(device, replica->block_bytes, &replica->block));
+    TRY(device_alloc(device, replica->workspace_bytes, &replica->workspace));
+    TRY(device_alloc(device, kernel_loss_workspace_bytes(plan->share), &replica->loss_workspace));
+    TRY(device_alloc(device, sizeof *replica->ring, &replica->ring));
+    TRY(slots_open(plan, device, replica));
+    TRY(buckets_open(plan, replica));
+    return folds_open(plan, device, replica);
+}
+
+static void event_close(cudaEvent_t event)
+{
+    if (event)
+        cudaEventDestroy(event);
+}
+
+static void slots_close(struct plan_replica *replica)
+{
+    for (int i = 0; i < SLOT_COUNT; i++) {
+        cudaFreeHost(replica->slots[i].pinned);
+        cudaFree(replica->slots[i].device);
+        event_close(replica->slots[i].copied);
+        event_close(replica->slots[i].consumed);
+    }
+}
+
+void replica_plan_close(struct plan *plan, unsigned index)
+{
+    struct plan_replica *replica = &plan->replicas[index];
+    for (int i = 0; i < VARIANT_COUNT; i++)
+        if (replica->graphs[i])
+            cudaGraphExecDestroy(replica->graphs[i]);
+    for (size_t i = 0; replica->plans && i < plan->program->plan_count; i++)
+        cudnn_plan_close(replica->plans[i]);
+    for (size_t i = 0; replica->ready && i < plan->buckets.count; i++)
+        event_close(replica->ready[i]);
+    event_close(replica->reduced);
+    slots_close(replica);
+    void *const arrays[] = {replica->block,     replica->workspace, replica->loss_workspace,
+                            replica->step_data, replica->ring,      replica->folds};
+    for (size_t i = 0; i < ARRAY_LENGTH(arrays); i++)
+        cudaFree(arrays[i]);
+    memory_free(replica->plans);
+    memory_free(replica->offsets);
+    memory_free(replica->ready);
+}

@@ -1,0 +1,176 @@
+#include "train/cuda/errors.h"
+#include "train/cuda/plan.h"
+
+/* A call on its way through a device's streams. */
+struct run {
+    const struct plan *plan;
+    const struct plan_replica *replica;
+    const struct store_replica *store;
+    struct device *device;
+    bool adds, reduces;
+    size_t next_bucket;
+};
+
+static const void *operand_in(const struct run *run, struct operand operand)
+{
+    const struct store_replica *store = run->store;
+    const struct param_place *params = run->plan->store->map->params;
+    const size_t io = io_bytes(run->plan->backend->config.dtype);
+    switch (operand.place) {
+    case PLACE_NONE:
+        return NULL;
+    case PLACE_TENSOR:
+        return run->replica->block + run->replica->offsets[operand.index];
+    case PLACE_VALUE:
+        return store->values + params[operand.index].offset;
+    case PLACE_WEIGHT:
+        return (char *)store->weights + params[operand.index].offset * io;
+    case PLACE_GRADIENT:
+        return (run->adds ? store->fresh : store->gradients) + params[operand.index].offset;
+    case PLACE_FOLDED_WEIGHT:
+        return (char *)store->folded_weights + params[operand.index].offset * io;
+    case PLACE_FOLDED_BIAS:
+        return store->folded_biases + params[operand.index].offset;
+    }
+    return NULL;
+}
+
+static void *operand_of(const struct run *run, const struct op *op, enum plan_tensor tensor)
+{
+    return (void *)operand_in(run, op->operands[tensor]);
+}
+
+static struct status pattern_run(const struct run *run, const struct op *op)
+{
+    struct plan_pointers pointers = {0};
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        pointers.at[t] = operand_of(run, op, t);
+    return cudnn_plan_execute(run->replica->plans[op->plan], run->device->cudnn, &pointers,
+                              run->replica->workspace);
+}
+
+static struct status loss_run(const struct run *run, const struct op *op)
+{
+    const struct plan *plan = run->plan;
+    const bool train = plan->config.mode == PLAN_TRAIN;
+    const struct loss_call loss = {
+        .batch = plan->share,
+        .classes = plan->store->network->classes,
+        .columns = plan->program->columns,
+        .smoothing = train ? plan->config.label_smoothing : 0,
+        .logits_type = KERNEL_F32,
+        .gradient_type = io_type(plan->backend->config.dtype),
+        .logits = operand_of(run, op, TENSOR_X),
+        .labels = (const int32_t *)(run->replica->step_data + plan->labels_at),
+        .header = (const struct step_header *)run->replica->step_data,
+        .gradient = operand_of(run, op, TENSOR_DX),
+        .state = train ? run->store->state : NULL,
+        .ring = run->replica->ring,
+        .workspace = run->replica->loss_workspace,
+    };
+    TRY_CUDA(kernel_loss(&loss, run->device->compute));
+    return OK;
+}
+
+/* A weight's gradient to f32. */
+static struct status cast_run(const struct run *run, const struct op *op)
+{
+    const struct param_place *place = &run->plan->store->map->params[op->operands[TENSOR_DW].index];
+    TRY_CUDA(kernel_cast(KERNEL_F32, operand_of(run, op, TENSOR_DW),
+                         io_type(run->plan->backend->config.dtype), operand_of(run, op, TENSOR_X),
+                         place->count, run->device->compute));
+    return OK;
+}
+
+static struct status op_run(const struct run *run, const struct op *op)
+{
+    switch (op->kind) {
+    case OP_PATTERN:
+        return pattern_run(run, op);
+    case OP_LOSS:
+        return loss_run(run, op);
+    case OP_COLUMN_SUMS:
+        TRY_CUDA(kernel_column_sums(io_type(run->plan->backend->config.dtype),
+                                    operand_of(run, op, TENSOR_DY), run->plan->share,
+                                    run->plan->program->columns, false,
+                                    operand_of(run, op, TENSOR_DBIAS), run->device->compute));
+        return OK;
+    case OP_CAST:
+        return cast_run(run, op);
+    }
+    return OK;
+}
+
+/* What is due when the gradients of a bucket are complete. */
+static struct status bucket_run(const struct run *run, size_t i)
+{
+    const struct bucket *bucket = &run->plan->buckets.buckets[i];
+    const uint64_t count = bucket->end - bucket->begin;
+    float *gradients = run->store->gradients + bucket->begin;
+    if (run->adds)
+        TRY_CUDA(kernel_add(gradients, KERNEL_F32, run->store->fresh + bucket->begin, count,
+                            run->device->compute));
+    if (!run->reduces)
+        return OK;
+    TRY_CUDA(cudaEventRecord(run->replica->ready[i], run->device->compute));
+    TRY_CUDA(cudaStreamWaitEvent(run->device->reduce, run->replica->ready[i], 0));
+    return collective_sum(run->device->collective, gradients, count, run->device->reduce);
+}
+
+/* Puts all ops on the compute stream, and the sums beside them. */
+static struct status program_run(struct run *run)
+{
+    const struct program *program = run->plan->program;
+    const struct bucket_list *buckets = &run->plan->buckets;
+    for (size_t i = 0; i < program->op_count; i++) {
+        TRY(op_run(run, &program->ops[i]));
+        while (run->next_bucket < buckets->count && buckets->buckets[run->next_bucket].last_op == i)
+            TRY(bucket_run(run, run->next_bucket++));
+    }
+    if (!run->reduces)
+        return OK;
+    TRY_CUDA(cudaEventRecord(run->replica->reduced, run->device->reduce));
+    TRY_CUDA(cudaStreamWaitEvent(run->device->compute, run->replica->reduced, 0));
+    return OK;
+}
+
+static struct status program_capture(struct run *run, cudaGraphExec_t *ret_graph)
+{
+    cudaGraph_t graph = NULL;
+    /* Only this thread's calls are held to what a captured stream stands: others serve other
+     * devices or load data. */
+    TRY_CUDA(cudaStreamBeginCapture(run->device->compute, cudaStreamCaptureModeThreadLocal));
+    struct status status = program_run(run);
+    cudaError_t error = cudaStreamEndCapture(run->device->compute, &graph);
+    if (status.code == STATUS_DONE && error == cudaSuccess)
+        error = cudaGraphInstantiate(ret_graph, graph, 0);
+    if (graph)
+        cudaGraphDestroy(graph);
+    TRY(status);
+    if (error != cudaSuccess)
+        return cuda_failure(error, "the capture of a step");
+    return OK;
+}
+
+struct status replica_run(struct plan *plan, struct device *device, unsigned index,
+                          unsigned variant)
+{
+    struct plan_replica *replica = &plan->replicas[index];
+    struct run run = {
+        .plan = plan,
+        .replica = replica,
+        .store = &plan->store->replicas[index],
+        .device = device,
+        .adds = variant & VARIANT_ADDS,
+        .reduces = variant & VARIANT_REDUCES,
+    };
+    /* Libraries allocate and load on their first use, which a captured stream does not stand. */
+    if (!replica->has_run[variant]) {
+        replica->has_run[variant] = true;
+        return program_run(&run);
+    }
+    if (!replica->graphs[variant])
+        TRY(program_capture(&run, &replica->graphs[variant]));
+    TRY_CUDA(cudaGraphLaunch(replica->graphs[variant], device->compute));
+    return OK;
+}

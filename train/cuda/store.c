@@ -1,0 +1,330 @@
+#include "train/cuda/store.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/cuda/errors.h"
+
+static float *role_array(const struct store_replica *replica, enum param_role role)
+{
+    return role == ROLE_VALUE      ? replica->values
+           : role == ROLE_GRADIENT ? replica->gradients
+                                   : replica->momenta;
+}
+
+static struct status upload(void *target, const void *source, size_t size_bytes)
+{
+    TRY_CUDA(cudaMemcpy(target, source, size_bytes, cudaMemcpyHostToDevice));
+    return OK;
+}
+
+static struct update_arena arena_of(const struct store *store, const struct store_replica *replica)
+{
+    const enum train_dtype dtype = store->backend->config.dtype;
+    const struct param_map *map = store->map;
+    return (struct update_arena){
+        .block_count = (uint32_t)(map->trained / KERNEL_BLOCK),
+        .buffer_blocks = (uint32_t)((map->total - map->trained) / KERNEL_BLOCK),
+        .segment_count = map->segment_count,
+        .values = replica->values,
+        .gradients = replica->gradients,
+        .momenta = replica->momenta,
+        .io_type = io_type(dtype),
+        .io = io_type(dtype) == KERNEL_F32 ? NULL : replica->weights,
+        .block_segments = replica->block_segments,
+        .segments = replica->segments,
+        .rates = replica->rates,
+        .rate_count = store->rate_count,
+        .state = replica->state,
+        .workspace = replica->workspace,
+    };
+}
+
+static struct status arrays_open(struct store *store, struct device *device,
+                                 struct store_replica *replica)
+{
+    const struct param_map *map = store->map;
+    const enum train_dtype dtype = store->backend->config.dtype;
+    TRY(device_alloc(device, map->total * sizeof(float), &replica->values));
+    TRY(device_alloc(device, map->trained * sizeof(float), &replica->gradients));
+    TRY(device_alloc(device, map->trained * sizeof(float), &replica->momenta));
+    if (io_type(dtype) == KERNEL_F32)
+        replica->weights = replica->values;
+    else
+        TRY(device_alloc(device, map->trained * io_bytes(dtype), &replica->weights));
+    TRY(device_alloc(device, map->trained / KERNEL_BLOCK * sizeof(uint32_t),
+                     &replica->block_segments));
+    TRY(upload(replica->block_segments, map->block_segments,
+               map->trained / KERNEL_BLOCK * sizeof(uint32_t)));
+    return device_alloc(device, map->segment_count * sizeof(struct arena_segment),
+                        &replica->segments);
+}
+
+static struct status replica_open(struct device *device, unsigned index, void *context)
+{
+    struct store *store = context;
+    struct store_replica *replica = &store->replicas[index];
+    const struct update_state state = {
+        .bad_segment = KERNEL_NO_SEGMENT,
+        .found = KERNEL_NO_SEGMENT,
+        .loss_scale = 1,
+    };
+    TRY(arrays_open(store, device, replica));
+    TRY(device_alloc(device, sizeof state, &replica->state));
+    TRY(upload(replica->state, &state, sizeof state));
+    const struct update_arena arena = arena_of(store, replica);
+    return device_alloc(device, kernel_update_workspace_bytes(&arena), &replica->workspace);
+}
+
+struct status store_open(struct backend *backend, const struct network *network,
+                         struct store **ret_store)
+{
+    CLEANUP(store_close) struct store *store = NULL;
+    TRY(memory_alloc(1, sizeof *store, &store));
+    store->backend = backend;
+    store->network = network;
+    store->version = 1;
+    TRY(param_map_open(network, &store->map));
+    TRY(memory_alloc(backend->device_count, sizeof *store->replicas, &store->replicas));
+    TRY(backend_each(backend, replica_open, store));
+    *ret_store = MOVE(store);
+    return OK;
+}
+
+static struct status replica_close(struct device *device, unsigned index, void *context)
+{
+    const struct store *store = context;
+    const struct store_replica *replica = &store->replicas[index];
+    (void)device;
+    if (replica->weights != replica->values)
+        cudaFree(replica->weights);
+    void *const arrays[] = {
+        replica->values,   replica->gradients,      replica->momenta,
+        replica->fresh,    replica->folded_weights, replica->folded_biases,
+        replica->segments, replica->block_segments, replica->rates,
+        replica->state,    replica->workspace,
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(arrays); i++)
+        cudaFree(arrays[i]);
+    return OK;
+}
+
+void store_close(struct store *store)
+{
+    if (!store)
+        return;
+    if (store->replicas)
+        status_ignore(backend_each(store->backend, replica_close, store));
+    param_map_close(store->map);
+    memory_free(store->replicas);
+    memory_free(store);
+}
+
+uint64_t store_bytes(const struct store *store)
+{
+    const struct store_replica *replica = &store->replicas[0];
+    const uint64_t io = io_bytes(store->backend->config.dtype);
+    uint64_t bytes = (store->map->total + 2 * store->map->trained) * sizeof(float);
+    if (replica->weights != replica->values)
+        bytes += store->map->trained * io;
+    if (replica->fresh)
+        bytes += store->map->trained * sizeof(float);
+    if (replica->folded_weights)
+        bytes += store->map->trained * (io + sizeof(float));
+    return bytes * store->backend->device_count;
+}
+
+struct writing {
+    struct store *store;
+    enum param_role role;
+    size_t param;
+    const float *values; /* packed */
+};
+
+static struct status replica_write(struct device *device, unsigned index, void *context)
+{
+    const struct writing *writing = context;
+    const struct store *store = writing->store;
+    const struct store_replica *replica = &store->replicas[index];
+    const struct param_place *place = &store->map->params[writing->param];
+    float *target = role_array(replica, writing->role) + place->offset;
+    TRY(device_finish(device));
+    TRY(upload(target, writing->values, place->count * sizeof(float)));
+    if (writing->role != ROLE_VALUE || replica->weights == replica->values ||
+        !param_is_trained(&store->network->params[writing->param]))
+        return OK;
+    const enum kernel_type type = io_type(store->backend->config.dtype);
+    char *copy = (char *)replica->weights + place->offset * io_bytes(store->backend->config.dtype);
+    TRY_CUDA(kernel_cast(type, copy, KERNEL_F32, target, place->count, device->compute));
+    return OK;
+}
+
+struct status store_write(struct store *store, enum param_role role, size_t param,
+                          const double *values)
+{
+    CLEANUP(memory_free) float *packed = NULL;
+    TRY(memory_alloc(store->map->params[param].count, sizeof *packed, &packed));
+    param_map_pack(store->map, param, values, packed);
+    struct writing writing = {store, role, param, packed};
+    store->version++;
+    return backend_each(store->backend, replica_write, &writing);
+}
+
+/* A part of an array of one device, which is waited for. */
+static struct status replica_read(const struct store *store, unsigned index, enum param_role role,
+                                  uint64_t offset, uint64_t count, float *ret_values)
+{
+    struct device *device = &store->backend->devices[index];
+    TRY(device_enter(device));
+    TRY(device_finish(device));
+    TRY_CUDA(cudaMemcpy(ret_values, role_array(&store->replicas[index], role) + offset,
+                        count * sizeof *ret_values, cudaMemcpyDeviceToHost));
+    return OK;
+}
+
+struct status store_read(struct store *store, enum param_role role, size_t param,
+                         double *ret_values)
+{
+    const struct param_place *place = &store->map->params[param];
+    CLEANUP(memory_free) float *packed = NULL;
+    if (!param_is_trained(&store->network->params[param]))
+        TRY(store_average_statistics(store));
+    TRY(memory_alloc(place->count, sizeof *packed, &packed));
+    TRY(replica_read(store, 0, role, place->offset, place->count, packed));
+    param_map_unpack(store->map, param, packed, ret_values);
+    return OK;
+}
+
+struct status store_average_statistics(struct store *store)
+{
+    const unsigned devices = store->backend->device_count;
+    const uint64_t begin = store->map->trained, count = store->map->total - begin;
+    if (!store->statistics_differ || devices == 1)
+        return OK;
+    CLEANUP(memory_free) float *one = NULL;
+    CLEANUP(memory_free) double *sums = NULL;
+    TRY(memory_alloc(count, sizeof *one, &one));
+    TRY(memory_alloc(count, sizeof *sums, &sums));
+    for (unsigned d = 0; d < devices; d++) {
+        TRY(replica_read(store, d, ROLE_VALUE, begin, count, one));
+        for (uint64_t i = 0; i < count; i++)
+            sums[i] += one[i];
+    }
+    for (uint64_t i = 0; i < count; i++)
+        one[i] = (float)(sums[i] / devices);
+    for (unsigned d = 0; d < devices; d++) {
+        TRY(device_enter(&store->backend->devices[d]));
+        TRY(upload(store->replicas[d].values + begin, one, count * sizeof *one));
+    }
+    store->statistics_differ = false;
+    return OK;
+}
+
+static struct status fresh_open(struct device *device, unsigned index, void *context)
+{
+    struct store *store = context;
+    return device_alloc(device, store->map->trained * sizeof(float), &store->replicas[index].fresh);
+}
+
+struct status store_need_fresh(struct store *store)
+{
+    return store->replicas[0].fresh ? OK : backend_each(store->backend, fresh_open, store);
+}
+
+static struct status folded_open(struct device *device, unsigned index, void *context)
+{
+    struct store *store = context;
+    struct store_replica *replica = &store->replicas[index];
+    TRY(device_alloc(device, store->map->trained * io_bytes(store->backend->config.dtype),
+                     &replica->folded_weights));
+    return device_alloc(device, store->map->trained * sizeof(float), &replica->folded_biases);
+}
+
+struct status store_need_folded(struct store *store)
+{
+    return store->replicas[0].folded_biases ? OK : backend_each(store->backend, folded_open, store);
+}
+
+struct beginning {
+    struct store *store;
+    const float *rates;
+    struct update_state state;
+};
+
+static struct status replica_begin(struct device *device, unsigned index, void *context)
+{
+    const struct beginning *beginning = context;
+    const struct store *store = beginning->store;
+    struct store_replica *replica = &store->replicas[index];
+    TRY(device_finish(device));
+    cudaFree(MOVE(replica->rates));
+    TRY(device_alloc(device, store->rate_count * sizeof(float), &replica->rates));
+    TRY(upload(replica->rates, beginning->rates, store->rate_count * sizeof(float)));
+    TRY(upload(replica->segments, store->map->segments,
+               store->map->segment_count * sizeof *store->map->segments));
+    return upload(replica->state, &beginning->state, sizeof beginning->state);
+}
+
+struct status store_begin(struct store *store, const struct update_rule *rule)
+{
+    CLEANUP(memory_free) float *rates = NULL;
+    if (rule->kind != OPTIMIZER_SGD)
+        FAIL(STATUS_UNSUPPORTED, "the cuda backend updates weights by SGD only, not by %s",
+             optimizer_names[rule->kind]);
+    TRY(memory_alloc(rule->rate_count, sizeof *rates, &rates));
+    for (uint64_t i = 0; i < rule->rate_count; i++)
+        rates[i] = (float)rule->rates[i];
+    store->rate_count = rule->rate_count;
+    store->applied_before = rule->applied;
+    store->rule = (struct update_config){
+        .kind = KERNEL_SGD,
+        .momentum = (float)rule->momentum,
+        .weight_decay = (float)rule->weight_decay,
+        .nesterov = rule->nesterov,
+        .dynamic_scale = rule->scale.dynamic,
+        .grown_after = rule->scale.grow_after,
+        .ema_every = 1,
+    };
+    param_map_set_decay(store->map, rule->decay_norm_and_bias);
+    struct beginning beginning = {
+        .store = store,
+        .rates = rates,
+        .state = {.bad_segment = KERNEL_NO_SEGMENT,
+                  .found = KERNEL_NO_SEGMENT,
+                  .since_growth = rule->scale.clean_steps,
+                  .loss_scale = (float)rule->scale.value,
+                  .learning_rate = rates[0]},
+    };
+    return backend_each(store->backend, replica_begin, &beginning);
+}
+
+static struct status replica_update(struct device *device, unsigned index, void *context)
+{
+    const struct store *store = context;
+    const struct update_arena arena = arena_of(store, &store->replicas[index]);
+    TRY_CUDA(kernel_update(&store->rule, &arena, device->compute));
+    return OK;
+}
+
+struct status store_update(struct store *store)
+{
+    store->version++;
+    return backend_each(store->backend, replica_update, store);
+}
+
+struct status store_progress(struct store *store, uint64_t *ret_applied,
+                             struct loss_scale *ret_scale)
+{
+    struct update_state state;
+    TRY(device_enter(&store->backend->devices[0]));
+    TRY(device_finish(&store->backend->devices[0]));
+    TRY_CUDA(cudaMemcpy(&state, store->replicas[0].state, sizeof state, cudaMemcpyDeviceToHost));
+    *ret_applied = store->applied_before + state.applied;
+    *ret_scale = (struct loss_scale){
+        .value = state.loss_scale,
+        .dynamic = store->rule.dynamic_scale,
+        .grow_after = store->rule.grown_after,
+        .clean_steps = state.since_growth,
+    };
+    return OK;
+}
