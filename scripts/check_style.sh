@@ -10,8 +10,8 @@ max_function_lines=70
 list() { git ls-files --cached --others --exclude-standard "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
 mapfile -t c_files < <(list '*.c' '*.h')
 mapfile -t cuda_files < <(list '*.cu' '*.cuh')
-mapfile -t shell_files < <(list '*.sh' .ci/run)
-mapfile -t text_files < <(list '*.c' '*.h' '*.cu' '*.cuh' '*.py' '*.sh' '*.md' .ci/run Makefile Containerfile)
+mapfile -t shell_files < <(list '*.sh' '*.sbatch' .ci/run)
+mapfile -t text_files < <(list '*.c' '*.h' '*.cu' '*.cuh' '*.py' '*.sh' '*.sbatch' '*.md' .ci/run Makefile Containerfile)
 
 failed=0
 complain() { echo "$*"; failed=1; }
