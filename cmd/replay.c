@@ -135,7 +135,7 @@ static struct status list_print(const struct shown *shown, bool json)
     if (!json)
         printf("step %" PRIu64 ": epoch %" PRIu64 ", step %" PRIu64 " in it\n", shown->step,
                position.epoch, position.step);
-    for (uint32_t slot = 0; slot < replay_batch_size(shown->replay); slot++) {
+    for (uint32_t slot = 0; slot < replay_step_images(shown->replay, shown->step); slot++) {
         const struct prediction *prediction = shown->predictions ? &shown->predictions[slot] : NULL;
         struct replay_record record;
         TRY(replay_record_at(shown->replay, shown->step, slot, &record));
@@ -167,9 +167,10 @@ static struct status sheet_make(const struct shown *shown, const char *path)
     const struct batch *batch;
     uint32_t size = replay_image_size(shown->replay, shown->step);
     TRY(replay_batch(shown->replay, shown->step, &bytes, &batch));
-    unsigned columns = (unsigned)ceil(sqrt((double)batch->count));
+    const uint32_t images = replay_step_images(shown->replay, shown->step);
+    unsigned columns = (unsigned)ceil(sqrt((double)images));
     TRY(sheet_open(columns, size < 96 ? 96 : size > 224 ? 224 : size, &sheet));
-    for (uint32_t slot = 0; slot < batch->count; slot++) {
+    for (uint32_t slot = 0; slot < images; slot++) {
         struct replay_record record;
         char caption[256], loss[32] = "";
         TRY(replay_record_at(shown->replay, shown->step, slot, &record));

@@ -1,14 +1,17 @@
 #include "tests/test.h"
 
 #include <math.h>
+#include <sched.h>
 
 #include "base/file.h"
+#include "base/pool.h"
 #include "image/decode.h"
 #include "image/picture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/train_run.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
+#include "train/ranks.h"
 
 /* The trainer in several processes. */
 
@@ -66,6 +69,46 @@ static void expect_message(const struct rank_end *end, const char *part)
         fail_msg("'%s' does not say '%s'", end->message, part);
 }
 
+/* This process's share of the machine's cores; ranks bound to cores of their own have those. */
+static bool is_bound;
+
+static struct status rank_settle(struct comm *comm)
+{
+    cpu_set_t all, own;
+    unsigned cores = cores_available(), wanted = cores / comm_size(comm);
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    if (is_bound) {
+        CPU_ZERO(&own);
+        unsigned chosen = 0;
+        for (int core = 0; core < CPU_SETSIZE; core++)
+            if (CPU_ISSET(core, &all) && chosen++ % comm_size(comm) == comm_rank(comm))
+                CPU_SET(core, &own);
+        assert_int_equal(sched_setaffinity(0, sizeof own, &own), 0);
+        wanted = (unsigned)CPU_COUNT(&own);
+    }
+    TRY(ranks_settle(comm));
+    assert_int_equal(cores_available(), wanted ? wanted : 1);
+    return OK;
+}
+
+static void test_cores_are_divided(void **state)
+{
+    (void)state;
+    if (cores_available() < 2)
+        skip();
+    for (unsigned size = 1; size <= 3; size++) {
+        struct ranks ranks;
+        is_bound = size == 2;
+        ranks_begin(&ranks, size, (struct comm_options){.silence_timeout_s = 60});
+        ranks_start_all(&ranks, rank_settle);
+        for (unsigned rank = 0; rank < size; rank++) {
+            struct rank_end end = ranks_wait(&ranks, rank);
+            if (end.status)
+                fail_msg("rank %u ended with %d: %s", rank, end.status, end.message);
+        }
+    }
+}
+
 /* The losses of two runs' steps, relative to the second's. */
 static void expect_losses(const char *found_run, const char *wanted_run, size_t steps,
                           double tolerance)
@@ -112,6 +155,7 @@ static void test_a_resumed_run_is_the_same(void **state)
     run_well(2, SYNTHETIC "-b 6 --epochs 2 --steps 2 --out ", "parts");
     run_well(2, "--resume auto --steps 5 --out ", "parts");
     run_well(2, "--resume auto --out ", "parts");
+    run_well(2, "--resume auto --out ", "parts"); /* nothing is left to do */
     assert_same_file(test_path("whole/checkpoint.safetensors"),
                      test_path("parts/checkpoint.safetensors"));
 }
@@ -260,6 +304,7 @@ int main(void)
 {
     test_folder_in_memory();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cores_are_divided),
         cmocka_unit_test(test_losses_are_those_of_one_process),
         cmocka_unit_test(test_micro_batches_are_divided_too),
         cmocka_unit_test(test_a_resumed_run_is_the_same),

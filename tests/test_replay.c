@@ -25,6 +25,9 @@ static int runs_make(void **state)
     snprintf(arguments, sizeof arguments, "--resume %s --seed 7 --steps 2 --out %s",
              test_path("run"), test_path("other"));
     assert_ok(train_run(arguments));
+    snprintf(arguments, sizeof arguments, "--resume %s --accumulate 4 --steps 2 --out %s",
+             test_path("run"), test_path("micro"));
+    assert_ok(train_run(arguments));
     return 0;
 }
 
@@ -95,6 +98,18 @@ static void test_crops_grow_as_in_the_run(void **state)
     steps_check(9, 40);
 }
 
+/* The last of 40 images are in two micro-batches of three. */
+static void test_the_last_step_has_the_images_it_took(void **state)
+{
+    (void)state;
+    CLEANUP(replay_close) struct replay *whole = NULL, *micro = NULL;
+    assert_ok(replay_open(test_path("run"), NULL, &whole));
+    assert_ok(replay_open(test_path("micro"), NULL, &micro));
+    assert_int_equal(replay_step_images(whole, 3), 12);
+    assert_int_equal(replay_step_images(micro, 2), 12);
+    assert_int_equal(replay_step_images(micro, 7), 6);
+}
+
 /* Bytes for people are the numbers that the network saw. */
 static void test_pictures_are_what_the_network_saw(void **state)
 {
@@ -153,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_replayed_batch_has_the_runs_pixels),
         cmocka_unit_test(test_crops_grow_as_in_the_run),
+        cmocka_unit_test(test_the_last_step_has_the_images_it_took),
         cmocka_unit_test(test_pictures_are_what_the_network_saw),
         cmocka_unit_test(test_another_seed_differs),
         cmocka_unit_test(test_what_cannot_be_replayed),

@@ -102,6 +102,16 @@ uint32_t replay_batch_size(const struct replay *replay)
     return (uint32_t)replay->options.batch_size;
 }
 
+uint32_t replay_step_images(const struct replay *replay, uint64_t global_step)
+{
+    uint64_t batch = replay_batch_size(replay),
+             micro = batch / (uint64_t)replay->options.accumulate;
+    uint64_t before = replay_position_of(replay, global_step).step * batch;
+    uint64_t left = replay->start->train_images - before;
+    uint64_t whole = (left + micro - 1) / micro * micro;
+    return (uint32_t)(whole < batch ? whole : batch);
+}
+
 uint32_t replay_image_size(const struct replay *replay, uint64_t global_step)
 {
     const struct ramp ramp = train_options_ramp(&replay->options);

@@ -30,6 +30,9 @@ struct replay_position replay_position_of(const struct replay *replay, uint64_t 
 /* Steps that the run was to make in all: its epochs, or --steps. */
 uint64_t replay_steps(const struct replay *replay);
 uint32_t replay_batch_size(const struct replay *replay);
+/* Images of a step: a batch, but in an epoch's last one no more micro-batches (--accumulate) than
+ * it takes to see each image. */
+uint32_t replay_step_images(const struct replay *replay, uint64_t global_step);
 /* Of the training crops in that step. */
 uint32_t replay_image_size(const struct replay *replay, uint64_t global_step);
 /* Borrowed. */

@@ -2,8 +2,7 @@
 #define HEADRACE_TRAIN_TRAINER_INTERNAL_H
 
 /* What trainer.c (the loop), trainer_step.c (a step of it), trainer_open.c (how it comes to be)
- * and trainer_agree.c (what all its processes have in common)
- * share. */
+ * and trainer_agree.c (what all its processes have in common) share. */
 
 #include "train/dataset.h"
 #include "train/mirrored.h"

@@ -416,6 +416,7 @@ static struct status trainer_fill(struct trainer *trainer, FILE *lines)
     if (train && writes)
         TRY(run_folder_check(trainer));
     TRY(trainer_agree_options(trainer));
+    TRY(ranks_vote(trainer->comm, trainer->resumed_in_place, &trainer->resumed_in_place));
     TRY(data_open(trainer));
     TRY(trainer_agree_data(trainer));
     TRY(network_make(trainer));
