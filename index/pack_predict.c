@@ -5,18 +5,33 @@
 #include "index/shard_writer.h"
 #include "index/writer.h"
 
-/* So many images are packed to see what the others will take. */
-enum { SAMPLE_IMAGES = 32 };
+/* One in SAMPLE_EVERY images is packed to see what the others will take. */
+enum { SAMPLE_EVERY = 32, SAMPLE_LEAST = 32, SAMPLE_MOST = 128 };
 
-/* Packs images that stand as far from each other as possible; adds up what they have and take. */
-static struct status sample_pack(const struct pack_source *from, uint64_t *ret_source_bytes,
-                                 uint64_t *ret_padded_bytes)
+/* Sums over packed images: x is the bytes of the source, y those of the padded record. */
+struct sample {
+    double count, x, y, xx, xy;
+};
+
+static void sample_add(struct sample *sample, double x, double y)
+{
+    sample->count++;
+    sample->x += x;
+    sample->y += y;
+    sample->xx += x * x;
+    sample->xy += x * y;
+}
+
+/* Packs images that stand as far from each other as possible. */
+static struct status sample_pack(const struct pack_source *from, struct sample *ret_sample)
 {
     CLEANUP(pack_scratch_done) struct pack_scratch scratch = {0};
     CLEANUP(buffer_done) struct buffer record = {.ceiling_bytes = SIZE_MAX};
     const struct source *source = from->source;
-    size_t count = source->item_count < SAMPLE_IMAGES ? source->item_count : SAMPLE_IMAGES;
-    *ret_source_bytes = *ret_padded_bytes = 0;
+    size_t count = source->item_count / SAMPLE_EVERY;
+    count = count < SAMPLE_LEAST ? SAMPLE_LEAST : count > SAMPLE_MOST ? SAMPLE_MOST : count;
+    count = count < source->item_count ? count : source->item_count;
+    *ret_sample = (struct sample){0};
     for (size_t k = 0; k < count; k++) {
         size_t i = (2 * k + 1) * source->item_count / (2 * count);
         struct pack_finding finding;
@@ -26,12 +41,26 @@ static struct status sample_pack(const struct pack_source *from, uint64_t *ret_s
             return status;
         if (status.code == STATUS_DONE) { /* others fail when it is their turn */
             memory_free(finding.problem);
-            *ret_source_bytes += source->items[i].length;
-            *ret_padded_bytes += finding.padded_bytes;
+            sample_add(ret_sample, (double)source->items[i].length, (double)finding.padded_bytes);
         }
         status_clear(&status);
     }
     return OK;
+}
+
+/* What all records take: a line through the sample (least squares, survey sampling's regression
+ * estimator). Records that keep the image grow with the file; those that are shrunk hardly do, and
+ * a few large files in the sample must not speak for all. */
+static double sample_extend(const struct sample *sample, double images, double source_bytes)
+{
+    if (sample->count == 0)
+        return source_bytes;
+    double mean_x = sample->x / sample->count, mean_y = sample->y / sample->count;
+    double spread = sample->xx - sample->x * mean_x;
+    double slope = spread > 0 ? (sample->xy - sample->y * mean_x) / spread : 0;
+    slope = slope > 0 ? slope : 0;
+    double bytes = images * mean_y + slope * (source_bytes - images * mean_x);
+    return bytes > 0 ? bytes : 0;
 }
 
 /* The bytes of all records and the number of shards, from some of them. */
@@ -40,14 +69,14 @@ static struct status sample_layout(const struct source *source, const struct pac
 {
     CLEANUP(shard_reader_close) struct shard_reader *reader = NULL;
     struct pack_options keeping = *options;
-    uint64_t source_bytes, padded_bytes;
+    struct sample sample;
     keeping.on_error = PACK_KEEP;
     TRY(shard_reader_open(source->shards, source->shard_count, &reader));
     const struct pack_source from = {source, reader, &keeping};
-    TRY(sample_pack(&from, &source_bytes, &padded_bytes));
-    double ratio = source_bytes ? (double)padded_bytes / (double)source_bytes : 1;
+    TRY(sample_pack(&from, &sample));
     prediction->is_estimate = true;
-    prediction->shard_bytes = (uint64_t)((double)prediction->source_bytes * ratio);
+    prediction->shard_bytes = (uint64_t)sample_extend(&sample, (double)prediction->images,
+                                                      (double)prediction->source_bytes);
     prediction->shards = prediction->shard_bytes / options->shard_bytes + 1;
     return OK;
 }

@@ -8,6 +8,7 @@
 #include "index/pack.h"
 #include "index/record_original.h"
 #include "index/unpack.h"
+#include "prep/archive_source.h"
 #include "tests/support/index_set.h"
 #include "tests/support/jpeg_folder.h"
 #include "tests/support/jpeg_make.h"
@@ -326,6 +327,23 @@ static void lossy_packing_shrinks_and_encodes_anew(void **state)
     assert_int_equal(report.encodings[ENCODING_JPEG], IMAGES);
 }
 
+/* A few of the real images are many times larger than the others; shrunk, they no longer are. */
+static void a_few_large_images_do_not_speak_for_all(void **state)
+{
+    (void)state;
+    CLEANUP(source_free) struct source *source = NULL;
+    CLEANUP(pack_report_done) struct pack_report report;
+    struct pack_options options = jpeg_options;
+    struct pack_prediction prediction;
+    assert_ok(
+        archive_source_open(test_data_path("ILSVRC2012_img_train.tar"), NULL, NULL, 1, &source));
+    options.max_side = 128;
+    assert_ok(pack_predict(source, &options, &prediction));
+    pack(source, test_path("real.idx"), &options, &report);
+    assert_in_range(prediction.shard_bytes, report.written_bytes * 17 / 20,
+                    report.written_bytes * 23 / 20);
+}
+
 int main(void)
 {
     progress_set_quiet(true);
@@ -337,6 +355,7 @@ int main(void)
         cmocka_unit_test(knows_when_it_is_done),
         cmocka_unit_test(problems_with_images_follow_the_policy),
         cmocka_unit_test(lossy_packing_shrinks_and_encodes_anew),
+        cmocka_unit_test(a_few_large_images_do_not_speak_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
