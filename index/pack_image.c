@@ -254,6 +254,24 @@ static struct status image_problem(const struct pack_options *options, struct st
     return OK;
 }
 
+/* The source's own record does not hold: its CRC or its encoding. Fails, or notes it where such
+ * images are left out; what it was cannot be kept. */
+static struct status source_problem(const struct pack_options *options, struct status status,
+                                    struct pack_finding *finding)
+{
+    if (status.code != STATUS_CORRUPT)
+        return status;
+    if (options->on_error != PACK_SKIP) {
+        struct status advised =
+            status_make(status.code, "%s; --on-error skip leaves such images out",
+                        status_message(&status));
+        status_clear(&status);
+        return advised;
+    }
+    finding->problem = MOVE(status.message);
+    return OK;
+}
+
 /* Sets what follows from the bytes that were appended since `begin`, and fills up with zeros. */
 static struct status record_finish(struct buffer *out, size_t begin, struct pack_finding *finding)
 {
@@ -286,27 +304,38 @@ static struct status image_copy(const struct pack_source *from, size_t i,
                                 struct pack_finding *finding)
 {
     size_t begin = out->length;
-    TRY(image_read(from, i, out));
+    TRY(source_problem(from->options, image_read(from, i, out), finding));
+    if (finding->problem)
+        return OK;
     return image_problem(from->options,
                          record_examine(from->options, scratch, out->data + begin, finding),
                          finding);
+}
+
+/* The file that a record was made of, into scratch->original. */
+static struct status original_read(const struct pack_source *from, size_t i,
+                                   struct pack_scratch *scratch)
+{
+    struct restorer *restorer = &scratch->restorer;
+    enum record_encoding encoding = from->source->items[i].encoding;
+    if (encoding == ENCODING_JPEG) {
+        scratch->original.length = 0;
+        return image_read(from, i, &scratch->original);
+    }
+    restorer->stored.length = 0;
+    TRY(image_read(from, i, &restorer->stored));
+    return record_restore(restorer, encoding, restorer->stored.data, restorer->stored.length,
+                          &scratch->original);
 }
 
 static struct status image_convert(const struct pack_source *from, size_t i,
                                    struct pack_scratch *scratch, struct buffer *out,
                                    struct pack_finding *finding)
 {
-    struct restorer *restorer = &scratch->restorer;
     size_t begin = out->length;
-    if (finding->item.encoding == ENCODING_JPEG) {
-        scratch->original.length = 0;
-        TRY(image_read(from, i, &scratch->original));
-    } else {
-        restorer->stored.length = 0;
-        TRY(image_read(from, i, &restorer->stored));
-        TRY(record_restore(restorer, finding->item.encoding, restorer->stored.data,
-                           restorer->stored.length, &scratch->original));
-    }
+    TRY(source_problem(from->options, original_read(from, i, scratch), finding));
+    if (finding->problem)
+        return OK;
     finding->item.width = finding->item.height = 0;
     finding->item.crc_known = false; /* that of what was read */
     TRY(image_problem(from->options, file_pack(from->options, scratch, out, finding), finding));

@@ -76,6 +76,17 @@ expect_stdout 'record \(1\):'
 expect_stdout '^    n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG: record [0-9]+: .*val-00000.shard.*their CRC is'
 headrace unpack "$work/val.idx" "$work/unpacked"
 expect_error 1 "val.idx': record [0-9]+ \(n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG\): .*their CRC is"
+for encoding in jpeg dct; do
+    headrace pack "$work/val.idx" -o "$work/whole.idx" --encoding $encoding
+    expect_error 1 'their CRC is .*; --on-error skip leaves such images out$'
+    headrace pack "$work/val.idx" -o "$work/whole.idx" --encoding $encoding --on-error keep
+    expect_error 1 'their CRC is'
+    refute_file "$work/whole.idx"
+    headrace_ok pack "$work/val.idx" -o "$work/whole-$encoding.idx" --encoding $encoding --on-error skip
+    expect_stderr 'warning: left out n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG: .*their CRC is'
+    headrace_ok verify "$work/whole-$encoding.idx"
+    expect_stdout '1299 images in 1000 classes'
+done
 headrace verify "$work/val.idx" --devkit "$devkit"
 expect_error 2 'class table of its own'
 headrace verify "$work/val.idx" --md5
