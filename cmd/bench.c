@@ -62,7 +62,9 @@ static const struct option_usage bench_usage = {
     .summary = "Measures how fast the loader makes batches, checking every record's CRC.",
     .details = "Shares are of the threads' time: \"read\" is reading and CRC, \"decode\" decoding, "
                "cropping, resampling and normalising; what the caller waited for batches is of the "
-               "pass's time. JSON has them in seconds, those of threads added up.",
+               "pass's time. JSON has them in seconds, those of threads added up. In "
+               "--mode train the last batch is filled up with the first images of the order, as in "
+               "training, and they are counted.",
     .example = "headrace bench train.idx --image-size 224 --dtype bf16 -j 4",
 };
 

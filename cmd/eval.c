@@ -20,7 +20,7 @@ struct eval_arguments {
 #define FIELD(name) offsetof(struct eval_arguments, name)
 static const struct option eval_options[] = {
     {"arch", 'a', OPT_STRING, FIELD(arch), .value = "NAME",
-     .help = "network of bare weights: resnet18, 34, 50, 101, 152"},
+     .help = "network of bare weights, one of those of train --arch"},
     {"batch-size", 'b', OPT_INT, FIELD(batch_size), .min = 1, .max = 65536, .value = "N",
      .help = "images a step; changes nothing but speed (default %d)"},
     {"val-resize", 0, OPT_INT, FIELD(val_resize), .min = 0, .max = 16384, .value = "PIXELS",

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/progress.h"
+#include "base/shell.h"
 #include "cmd/command.h"
 #include "cmd/open_index.h"
 #include "index/summary.h"
@@ -29,12 +31,18 @@ static const struct option_usage info_usage = {
     .example = "headrace info train.idx",
 };
 
-static void classes_print(const struct class_table *classes)
+static struct status classes_print(const struct class_table *classes)
 {
+    CLEANUP(buffer_done) struct buffer text = {0};
     for (size_t i = 0; i < class_table_count(classes); i++) {
         const struct class_entry *entry = class_table_at(classes, i);
-        printf("%zu\t%s\t%s\n", i, entry->wnid, entry->words);
+        TRY(buffer_append_text(&text, "%zu\t", i));
+        TRY(shell_append_printable(&text, entry->wnid, ""));
+        TRY(buffer_append_u8(&text, '\t'));
+        TRY(shell_append_printable(&text, entry->words, ""));
+        TRY(buffer_append_u8(&text, '\n'));
     }
+    return command_print_text(&text);
 }
 
 static void shards_print(const struct index *index)
@@ -159,6 +167,6 @@ struct status cmd_info(int argc, char **argv)
         return info_print_json(index, &summary, arguments.classes);
     info_print(index, &summary);
     if (arguments.classes)
-        classes_print(index_classes(index));
+        TRY(classes_print(index_classes(index)));
     return OK;
 }

@@ -152,7 +152,8 @@ static struct status text_kind(const struct verify_set *set, size_t first, struc
                                is_whole_set(finding) ? "" : ": ", finding->text));
     }
     if (shown_end < end)
-        TRY(buffer_append_text(text, "    … and %zu more (--json lists all)\n", end - shown_end));
+        TRY(buffer_append_text(text, "    … and %zu more (headrace verify --json lists all)\n",
+                               end - shown_end));
     *ret_next = end;
     return OK;
 }

@@ -526,7 +526,7 @@ static void test_text_and_json(void **state)
     assert_non_null(strstr(shown, "26 training images in 3 classes"));
     assert_non_null(
         strstr(shown, "misplaced image (20):\n    n01000000/n02000000_100.JPEG: belongs "));
-    assert_non_null(strstr(shown, "… and 15 more (--json lists all)"));
+    assert_non_null(strstr(shown, "… and 15 more (headrace verify --json lists all)"));
     json = verify_report_json(report);
     assert_ok(json_get_integer(json, "findings", &number));
     assert_int_equal(number, 21);

@@ -123,6 +123,10 @@ headrace_ok ls "$work/odd.idx" --json
 expect_stdout '"name": "a\\u001B\[2J\\tb\\n\.jpg"'
 headrace verify "$work/"$'no\e[2Jthing'
 expect_error 1 'no\\x1b\[2Jthing does not exist'
+mv "$work/odd names/cat" "$work/odd names/"$'c\nat'
+headrace_ok pack "$work/odd names" -o "$work/line.idx"
+headrace_ok info "$work/line.idx" --classes
+expect_stdout $'^0\tc\\\\x0aat\t$'
 headrace_ok info "$work/odd.idx" --json --classes
 expect_stdout '"class_table": \[\{"label": 0, "key": "cat", "words": ""\}\]'
 
