@@ -46,9 +46,9 @@ static const struct option_usage replay_usage = {
     .min_positionals = 1,
     .max_positionals = 2,
     .summary = "Shows the images that a step trained on, as they were cropped and turned.",
-    .details =
-        "With two runs: names the first image in which they differ, and ends with status 3 if "
-        "there is one.",
+    .details = "Losses are of the images before --mixup. With two runs: names the first image in "
+               "which they differ, and ends with status 3 if "
+               "there is one.",
     .example = "headrace replay run --step 100 --checkpoint run/checkpoint.safetensors",
 };
 
@@ -131,10 +131,16 @@ static struct status list_print(const struct shown *shown, bool json)
     json_set_integer(result, "step", (int64_t)shown->step);
     json_set_integer(result, "epoch", (int64_t)position.epoch);
     json_set_integer(result, "step_in_epoch", (int64_t)position.step);
+    const float mixed_in = replay_mixed_in(shown->replay, shown->step);
+    json_set_real(result, "mixed_in", mixed_in);
     json_set(result, "images", images);
-    if (!json)
+    if (!json) {
         printf("step %" PRIu64 ": epoch %" PRIu64 ", step %" PRIu64 " in it\n", shown->step,
                position.epoch, position.step);
+        if (mixed_in > 0)
+            printf("each image mixed with %.4g of its neighbour: 0 and 1, 2 and 3, ...\n",
+                   (double)mixed_in);
+    }
     for (uint32_t slot = 0; slot < replay_step_images(shown->replay, shown->step); slot++) {
         const struct prediction *prediction = shown->predictions ? &shown->predictions[slot] : NULL;
         struct replay_record record;
@@ -147,15 +153,21 @@ static struct status list_print(const struct shown *shown, bool json)
     return json ? command_print_json(result) : OK;
 }
 
-/* One image of a batch of bytes as a picture. */
+/* One image of a batch of bytes as a picture, mixed as it was for the network. */
 static struct status picture_take(const struct batch *batch, uint32_t slot, uint32_t size,
-                                  struct picture *picture)
+                                  float mixed_in, struct picture *picture)
 {
-    size_t row_bytes = (size_t)size * 3;
-    const uint8_t *pixels = (const uint8_t *)batch->images + slot * row_bytes * size;
+    const size_t row_bytes = (size_t)size * 3, image_bytes = row_bytes * size;
+    const uint32_t partner = step_partner(batch->labels, mixed_in, slot);
+    const uint8_t *pixels = (const uint8_t *)batch->images + slot * image_bytes;
+    const uint8_t *others = (const uint8_t *)batch->images + partner * image_bytes;
     TRY(picture_resize(picture, size, size));
     for (uint32_t y = 0; y < size; y++)
-        memcpy(picture->pixels + y * picture->stride_bytes, pixels + y * row_bytes, row_bytes);
+        for (size_t i = 0; i < row_bytes; i++) {
+            size_t at = y * row_bytes + i;
+            float mixed = (1 - mixed_in) * pixels[at] + mixed_in * others[at];
+            picture->pixels[y * picture->stride_bytes + i] = (uint8_t)lrintf(mixed);
+        }
     return OK;
 }
 
@@ -180,7 +192,7 @@ static struct status sheet_make(const struct shown *shown, const char *path)
             class_table_at(replay_classes(shown->replay), record.label);
         snprintf(caption, sizeof caption, "%.100s\n%" PRIu32 " %.60s%s", record.name, record.label,
                  entry->words[0] ? entry->words : entry->wnid, loss);
-        TRY(picture_take(batch, slot, size, &picture));
+        TRY(picture_take(batch, slot, size, replay_mixed_in(shown->replay, shown->step), &picture));
         TRY(sheet_add(sheet, &picture, caption));
     }
     return sheet_write(sheet, path);
@@ -218,7 +230,12 @@ static struct status step_compare(struct replay *const runs[2], const char *cons
                                   uint64_t step, bool *ret_same)
 {
     uint32_t batch = replay_batch_size(runs[0]);
-    *ret_same = true;
+    float mixed_in[] = {replay_mixed_in(runs[0], step), replay_mixed_in(runs[1], step)};
+    *ret_same = mixed_in[0] == mixed_in[1];
+    if (!*ret_same)
+        printf("the runs differ first in step %" PRIu64 ": images mixed with %.4g and %.4g of "
+               "their neighbours\n",
+               step, (double)mixed_in[0], (double)mixed_in[1]);
     for (uint32_t slot = 0; slot < batch && *ret_same; slot++) {
         struct replay_record records[2];
         TRY(replay_record_at(runs[0], step, slot, &records[0]));

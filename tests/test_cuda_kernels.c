@@ -116,7 +116,7 @@ static struct loss_data loss_data_make(const struct loss_case *it)
         data.logits[i] = (float)random_below(&random, 33) / 4 - 4;
     for (uint32_t i = 0; i < it->batch; i++)
         data.labels[i] = i % 7 == 3 ? -1 : (int32_t)random_below(&random, it->classes);
-    reference_loss(it->batch, it->classes, data.logits, data.labels, it->smoothing, 1,
+    reference_loss(it->batch, it->classes, data.logits, data.labels, it->smoothing, 0, 1,
                    data.gradient, &data.sums);
     return data;
 }
@@ -269,7 +269,7 @@ static void test_loss_beyond_numbers(void **state)
             for (int smooth = 0; smooth < 2; smooth++) {
                 const float smoothing = smooth ? .1f : 0;
                 struct loss_sums sums;
-                reference_loss(1, 6, rows[i], &label, smoothing, 1, NULL, &sums);
+                reference_loss(1, 6, rows[i], &label, smoothing, 0, 1, NULL, &sums);
                 struct kernel_metrics got = loss_of_row(rows[i], 6, label, smoothing);
                 if (isfinite(sums.loss))
                     assert_near(got.loss_sum, sums.loss, 1e-6, 1e-6);

@@ -65,6 +65,7 @@ static const struct expected recipes[] = {
     {"torchvision-resnet50-v1", "resnet50, 90 epochs" PLAIN, step_rate, 5005},
     {"dle-resnet50-50", "resnet50, 50 epochs" DLE, dle_rate, 626},
     {"dle-resnet50-90", "resnet50, 90 epochs" DLE, dle_rate, 626},
+    {"dle-resnet50-250", "resnet50, 250 epochs" DLE, dle_rate, 626},
     {"ffcv-resnet50-16", "resnet50-blur, 16 epochs" FFCV50, ffcv_rate, 312},
     {"ffcv-resnet50-24", "resnet50-blur, 24 epochs" FFCV50, ffcv_rate, 312},
     {"ffcv-resnet50-32", "resnet50-blur, 32 epochs" FFCV50, ffcv_rate, 312},
@@ -209,6 +210,7 @@ static void test_the_others(void **state)
         bool is_dle = recipes[i].rate == dle_rate;
         assert_int_equal(scale.dynamic, !is_dle);
         assert_true(!is_dle || scale.value == 128);
+        assert_true(options.mixup == (options.epochs == 250 ? .2 : 0));
         assert_int_equal(options.optimizer,
                          recipes[i].rate == mlperf_rate ? OPTIMIZER_LARS : OPTIMIZER_SGD);
     }

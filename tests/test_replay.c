@@ -4,12 +4,13 @@
 #include "tests/support/train_run.h"
 #include "train/checkpoint.h"
 #include "train/dataset.h"
+#include "train/mixup.h"
 #include "train/options.h"
 #include "train/replay.h"
 
 #define ARGUMENTS                                                                                  \
     "--device reference -b 12 --image-size 40 --image-size-start 32 --ramp-start 1 --ramp-end 2 "  \
-    "--lr 0.01 --threads 1 --epochs 3 --steps 1 "                                                  \
+    "--lr 0.01 --mixup 0.2 --threads 1 --epochs 3 --steps 1 "                                      \
     "--order window --window 20 "
 
 /* 40 images: 4 steps an epoch. */
@@ -25,7 +26,7 @@ static int runs_make(void **state)
     snprintf(arguments, sizeof arguments, "--resume %s --seed 7 --steps 2 --out %s",
              test_path("run"), test_path("other"));
     assert_ok(train_run(arguments));
-    snprintf(arguments, sizeof arguments, "--resume %s --accumulate 4 --steps 2 --out %s",
+    snprintf(arguments, sizeof arguments, "--resume %s --accumulate 4 --mixup 0 --steps 2 --out %s",
              test_path("run"), test_path("micro"));
     assert_ok(train_run(arguments));
     return 0;
@@ -64,6 +65,7 @@ static void steps_check(uint64_t first, uint32_t size)
     const size_t bytes = 12 * tensor_image_bytes(&tensor_format_imagenet, size, size);
     assert_ok(replay_open(test_path("run"), NULL, &replay));
     assert_int_equal(replay_steps(replay), 12);
+    assert_true(replay_mixed_in(replay, first) == mixup_share(.2, 0, first / 4, first % 4));
     for (uint64_t step = first; step < first + 2; step++) {
         struct step_input input;
         const struct batch *batch;

@@ -8,6 +8,7 @@
 #include "tests/support/train_run.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
+#include "train/mixup.h"
 #include "train/trainer_internal.h"
 
 /* What the trainer makes of a step: gradients that are not finite, micro-batches, images that count
@@ -192,6 +193,27 @@ static void test_the_divisor_counts_readable_images(void **state)
     assert_int_equal(valid, 11);
 }
 
+#define MIXED                                                                                      \
+    "--device reference --synthetic --synthetic-images 16 --synthetic-classes 6 -b 8 "             \
+    "--image-size 32 --lr 0.01 --epochs 2 --threads 1 --mixup 0.2 "
+
+/* One share a step, whatever it is divided into and wherever it is gone on from. */
+static void test_a_step_has_one_share_of_mixup(void **state)
+{
+    (void)state;
+    breaks(0, 0);
+    assert_ok(run(MIXED "--accumulate 2 --steps 1", "mixed"));
+    assert_int_equal(seen_count, 2);
+    assert_true(seen[0].mixed_in == mixup_share(.2, 0, 0, 0));
+    assert_true(seen[0].mixed_in == seen[1].mixed_in);
+    assert_ok(run("--resume auto --steps 3", "mixed"));
+    assert_int_equal(seen_count, 4);
+    assert_true(seen[0].mixed_in == mixup_share(.2, 0, 0, 1));
+    assert_true(seen[2].mixed_in == mixup_share(.2, 0, 1, 0));
+    assert_fails(run("--device reference --synthetic --image-size 32 --mixup 1 -b 3", "odd"),
+                 STATUS_USAGE, "must be even, not 3");
+}
+
 int main(void)
 {
     test_folder_in_memory();
@@ -201,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_repeated_skips_name_the_layer),
         cmocka_unit_test(test_the_last_window_may_be_partial),
         cmocka_unit_test(test_the_divisor_counts_readable_images),
+        cmocka_unit_test(test_a_step_has_one_share_of_mixup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,19 @@ struct step_input {
                          processes; the loss gradient is divided by it */
     bool adds;        /* gradients add to those that are there: not the first micro-batch */
     bool completes;   /* the last micro-batch: gradients are summed over all processes */
+
+    /* Mixup: the share, up to a half, of its partner in each image, as the network takes it, and in
+     * its target; 0: none. The batch is even then. Top-k counts by an image's own label. A backend
+     * that cannot do it fails with STATUS_UNSUPPORTED. */
+    float mixed_in;
 };
+
+/* What image i of such a batch is mixed with: its neighbour, or itself where one of the two has no
+ * label: it stays as it is then. */
+static inline uint32_t step_partner(const int32_t *labels, float mixed_in, uint32_t i)
+{
+    return mixed_in > 0 && labels[i] >= 0 && labels[i ^ 1] >= 0 ? i ^ 1 : i;
+}
 
 /* Sums over the valid images of one micro-batch of this process. Loss without label smoothing in
  * PLAN_EVAL, with it in PLAN_TRAIN (as printed by the usual trainers). */

@@ -50,6 +50,9 @@ const struct option train_option_table[] = {
     {"nesterov", 0, OPT_FLAG, FIELD(nesterov), .help = "Nesterov's momentum"},
     {"label-smoothing", 0, OPT_REAL, FIELD(label_smoothing), 0, .999, .value = "X",
      .help = "label smoothing (default %d)"},
+    {"mixup", 0, OPT_REAL, FIELD(mixup), 0, 1e3, .value = "ALPHA",
+     .help = "mix each image and its target with its neighbour's, by a share from Beta(ALPHA, "
+             "ALPHA); 0: do not"},
     {"loss-scale", 0, OPT_STRING, FIELD(loss_scale), .value = "X|dynamic",
      .help =
          "what losses are multiplied with so that gradients fit into 16 bits; without it dynamic "

@@ -57,6 +57,7 @@ struct train_options {
     int schedule, schedule_unit; /* enum schedule_shape, schedule_unit */
     double warmup_epochs, lr_step_epochs, lr_factor, lr_end;
     int optimizer; /* enum optimizer */
+    double mixup;  /* alpha; 0: none */
     double lars_eta, lars_epsilon;
 
     /* Run */

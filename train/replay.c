@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "train/dataset.h"
 #include "train/history.h"
+#include "train/mixup.h"
 #include "train/options.h"
 
 struct replay {
@@ -116,6 +117,13 @@ uint32_t replay_image_size(const struct replay *replay, uint64_t global_step)
 {
     const struct ramp ramp = train_options_ramp(&replay->options);
     return ramp_size(&ramp, replay_position_of(replay, global_step).epoch);
+}
+
+float replay_mixed_in(const struct replay *replay, uint64_t global_step)
+{
+    const struct replay_position position = replay_position_of(replay, global_step);
+    return mixup_share(replay->options.mixup, (uint64_t)replay->options.seed, position.epoch,
+                       position.step);
 }
 
 const struct class_table *replay_classes(const struct replay *replay)

@@ -35,6 +35,8 @@ uint32_t replay_batch_size(const struct replay *replay);
 uint32_t replay_step_images(const struct replay *replay, uint64_t global_step);
 /* Of the training crops in that step. */
 uint32_t replay_image_size(const struct replay *replay, uint64_t global_step);
+/* The share of its neighbour in each image of that step (train/mixup.h); 0: none. */
+float replay_mixed_in(const struct replay *replay, uint64_t global_step);
 /* Borrowed. */
 const struct class_table *replay_classes(const struct replay *replay);
 

@@ -119,6 +119,11 @@ static struct status batch_divide(struct trainer *trainer)
         batch = (batch + parts - 1) / parts * parts;
     }
     TRY(division_make(batch, &trainer->division));
+    if (trainer->options->mixup > 0 && trainer->division.device_batch % 2)
+        FAIL(STATUS_USAGE,
+             "--mixup mixes neighbours, so that a device's part of the batch must be even, not "
+             "%" PRIu32 ": take another --batch-size or leave out --mixup",
+             trainer->division.device_batch);
     return memory_alloc(trainer->division.accumulate, sizeof *trainer->inputs, &trainer->inputs);
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "train/mixup.h"
 #include "train/trainer_internal.h"
 
 /* Backends keep the metrics of at least 1024 micro-batches; a step has at most 512. */
@@ -210,7 +211,10 @@ static struct status step_compute(struct trainer *trainer, double *waited_s)
 {
     const uint32_t count = micro_batches(trainer);
     const bool count_first = trainer->options->on_error == LOADER_SKIP;
+    const struct run_state *state = &trainer->state;
     struct step_input *inputs = trainer->inputs;
+    const float mixed_in = mixup_share(trainer->options->mixup, (uint64_t)trainer->options->seed,
+                                       state->epoch, state->step);
     uint64_t divisor = (uint64_t)count * division_micro_batch(&trainer->division);
     if (count_first) {
         TRY(inputs_take(trainer, count, waited_s));
@@ -223,6 +227,7 @@ static struct status step_compute(struct trainer *trainer, double *waited_s)
         input->divisor = divisor;
         input->adds = i > 0;
         input->completes = i + 1 == count;
+        input->mixed_in = mixed_in;
         TRY(micro_batch_run(trainer, input));
     }
     return trainer->model->ops->store_update(trainer->model->store);

@@ -12,7 +12,7 @@ cp -r "$work/datasets/imagenet/train" "$work/datasets/imagenet/val"
 # The guide's command line, made small; WORLD_SIZE=1 is what torchrun sets for one process.
 cd "$work" || exit 1
 run env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 OMP_NUM_THREADS=1 "$HEADRACE_BIN" train --data datasets/imagenet \
-    --arch resnet18 --epochs 1 --batch-size 8 --device reference --image-size 32 --pixels pillow13
+    --arch resnet18 --epochs 1 --batch-size 8 --device reference --image-size 32 --pixels pillow13 --mixup 0.2
 expect_status 0
 expect_stdout '25 images, 4 steps an epoch'
 expect_stdout '^ \* Acc@1 '
@@ -45,6 +45,7 @@ refute_file unseen/model_best.safetensors
 
 headrace_ok replay run --step 1 --checkpoint run --device reference --json
 expect_stdout '"slot": 7, .*"flip": (true|false), "loss": '
+expect_stdout '"mixed_in": 0\.[0-9]'
 expect_file run/step-1.png
 headrace replay run --step 4
 expect_error 2 "past the run's 4 steps"

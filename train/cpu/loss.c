@@ -44,12 +44,20 @@ static uint32_t label_rank(const float *logits, uint32_t classes, uint32_t label
     return before;
 }
 
+/* What an image should be: its label, with the share `mixed_in` another one. */
+struct target {
+    uint32_t label, other;
+    double mixed_in;
+};
+
 /* Σ over classes of target · −log softmax. */
-static double image_loss(const struct loss_shape *shape, const float *logits, uint32_t label,
+static double image_loss(const struct loss_shape *shape, const float *logits, struct target target,
                          double log_sum)
 {
     double smoothing = (double)shape->label_smoothing;
-    double loss = log_sum - (double)logits[label];
+    double loss = (1 - target.mixed_in) * (log_sum - (double)logits[target.label]);
+    if (target.mixed_in > 0)
+        loss += target.mixed_in * (log_sum - (double)logits[target.other]);
     if (smoothing == 0)
         return loss;
     double mean = 0;
@@ -58,14 +66,16 @@ static double image_loss(const struct loss_shape *shape, const float *logits, ui
     return (1 - smoothing) * loss + smoothing * mean / shape->classes;
 }
 
-static void image_gradient(const struct loss_shape *shape, const float *logits, uint32_t label,
-                           double log_sum, double weight, float *ret_gradient)
+static void image_gradient(const struct loss_shape *shape, const float *logits,
+                           struct target target, double log_sum, double weight, float *ret_gradient)
 {
     double spread = (double)shape->label_smoothing / shape->classes;
     for (uint32_t c = 0; c < shape->classes; c++) {
-        double target = spread + (c == label ? 1 - (double)shape->label_smoothing : 0);
+        double share = (c == target.label ? 1 - target.mixed_in : 0) +
+                       (c == target.other ? target.mixed_in : 0);
         double softmax = exp((double)logits[c] - log_sum);
-        ret_gradient[c] = (float)((softmax - target) * weight);
+        double wanted = spread + share * (1 - (double)shape->label_smoothing);
+        ret_gradient[c] = (float)((softmax - wanted) * weight);
     }
 }
 
@@ -81,34 +91,46 @@ static double logits_log_sum(const float *logits, uint32_t classes)
     return log(sum) + (double)largest;
 }
 
-static void image_run(struct loss *loss, uint32_t image, const float *logits, int32_t label,
+static void image_run(struct loss *loss, uint32_t image, const float *logits, struct target target,
                       double weight, float *ret_gradient)
 {
-    if (label < 0) {
-        if (ret_gradient)
-            memset(ret_gradient, 0, loss->shape.classes * sizeof *ret_gradient);
+    double log_sum = logits_log_sum(logits, loss->shape.classes);
+    loss->losses[image] = image_loss(&loss->shape, logits, target, log_sum);
+    loss->ranks[image] = label_rank(logits, loss->shape.classes, target.label);
+    if (ret_gradient)
+        image_gradient(&loss->shape, logits, target, log_sum, weight, ret_gradient);
+}
+
+/* The image's part of loss_run. */
+static void image_take(struct loss *loss, uint32_t image, const float *logits,
+                       const int32_t *labels, float mixed_in, double weight, float *gradients)
+{
+    const size_t classes = loss->shape.classes;
+    float *gradient = gradients ? gradients + image * classes : NULL;
+    if (labels[image] < 0) {
+        if (gradient)
+            memset(gradient, 0, classes * sizeof *gradient);
         return;
     }
-    double log_sum = logits_log_sum(logits, loss->shape.classes);
-    loss->losses[image] = image_loss(&loss->shape, logits, (uint32_t)label, log_sum);
-    loss->ranks[image] = label_rank(logits, loss->shape.classes, (uint32_t)label);
-    if (ret_gradient)
-        image_gradient(&loss->shape, logits, (uint32_t)label, log_sum, weight, ret_gradient);
+    const struct target target = {
+        .label = (uint32_t)labels[image],
+        .other = (uint32_t)labels[step_partner(labels, mixed_in, image)],
+        .mixed_in = (double)mixed_in,
+    };
+    image_run(loss, image, logits + image * classes, target, weight, gradient);
 }
 
 struct status loss_run(struct loss *loss, const float *logits, const int32_t *labels,
-                       unsigned threads, double weight, float *ret_gradient,
+                       float mixed_in, unsigned threads, double weight, float *ret_gradient,
                        struct step_metrics *ret_metrics)
 {
-    const size_t classes = loss->shape.classes;
     uint32_t count;
     TRY(labels_check(&loss->shape, labels, &count));
     FOR_PARTS(part, threads)
     {
         struct span images = span_part(loss->shape.batch, 1, part, threads);
         for (size_t i = images.begin; i < images.end; i++)
-            image_run(loss, (uint32_t)i, logits + i * classes, labels[i], weight,
-                      ret_gradient ? ret_gradient + i * classes : NULL);
+            image_take(loss, (uint32_t)i, logits, labels, mixed_in, weight, ret_gradient);
     }
     *ret_metrics = (struct step_metrics){.count = count};
     for (uint32_t i = 0; i < loss->shape.batch; i++) {

@@ -20,11 +20,11 @@ struct loss {
 struct status loss_init(struct loss *loss, const struct loss_shape *shape);
 void loss_done(struct loss *loss);
 
-/* logits (batch, classes). ret_gradient (may be NULL) gets the gradient of the loss's sum over the
- * labels >= 0 times `weight`, in the same shape. Fails with STATUS_USAGE for a label that is no
- * class; nothing is changed then. */
+/* logits (batch, classes); mixed_in as in struct step_input. ret_gradient (may be NULL) gets the
+ * gradient of the loss's sum over the labels >= 0 times `weight`, in the same shape. Fails with
+ * STATUS_USAGE for a label that is no class; nothing is changed then. */
 struct status loss_run(struct loss *loss, const float *logits, const int32_t *labels,
-                       unsigned threads, double weight, float *ret_gradient,
+                       float mixed_in, unsigned threads, double weight, float *ret_gradient,
                        struct step_metrics *ret_metrics);
 
 #endif

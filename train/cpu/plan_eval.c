@@ -354,6 +354,6 @@ struct status eval_pass_run(struct plan *plan, const void *images, const int32_t
     plan_average(plan, x, eval->pooled);
     TRY(plan_run(plan, eval->fc.forward, eval->pooled, eval->fc.weights,
                  store_value(plan->store, plan->outline->fc_param + 1), plan->logits));
-    return loss_run(&plan->loss, plan->logits, labels, plan->backend->threads, 0, NULL,
+    return loss_run(&plan->loss, plan->logits, labels, 0, plan->backend->threads, 0, NULL,
                     ret_metrics);
 }

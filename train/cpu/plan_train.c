@@ -45,6 +45,7 @@ struct train_pass {
     float *logits_gradient;         /* (batch, classes) */
     void *logits_gradient_elements; /* the same in the compute type; the same memory for f32 */
     float *weights_gradient;        /* where a layout differs from the store's */
+    void *mixed;                    /* (batch, H, W, 3); NULL until a batch is mixed */
     void *buffers[GRADIENT_BUFFERS];
     bool used[GRADIENT_BUFFERS];
 };
@@ -462,14 +463,60 @@ static struct status backward(struct plan *plan)
     return layer_backward_weights(plan, &stem->weights, stem->x, stem_gradient);
 }
 
+/* out = (1 − share) · a + share · b. */
+static void image_mix(enum train_dtype dtype, size_t count, const void *a, const void *b,
+                      float share, void *out)
+{
+    if (dtype == DTYPE_BF16) {
+        const uint16_t *x = a, *y = b;
+        uint16_t *z = out;
+        for (size_t i = 0; i < count; i++)
+            z[i] = bf16_from_f32((1 - share) * bf16_to_f32(x[i]) + share * bf16_to_f32(y[i]));
+        return;
+    }
+    const float *x = a, *y = b;
+    float *z = out;
+    for (size_t i = 0; i < count; i++)
+        z[i] = (1 - share) * x[i] + share * y[i];
+}
+
+/* The batch's images, mixed where it says so. */
+static struct status images_find(struct plan *plan, const struct step_input *input,
+                                 const void **ret_images)
+{
+    const struct plan_config *config = &plan->config;
+    const struct backend *backend = plan->backend;
+    const size_t count = (size_t)config->height * config->width * 3;
+    const size_t bytes = count * element_bytes(backend);
+    *ret_images = input->images;
+    if (!(input->mixed_in > 0))
+        return OK;
+    if (!plan->train->mixed)
+        TRY(plan_alloc(plan, config->batch * bytes, &plan->train->mixed));
+    FOR_PARTS(part, backend->threads)
+    {
+        struct span images = span_part(config->batch, 1, part, backend->threads);
+        for (size_t i = images.begin; i < images.end; i++) {
+            const size_t other = step_partner(input->labels, input->mixed_in, (uint32_t)i);
+            const uint8_t *all = input->images;
+            image_mix(backend->dtype, count, all + i * bytes, all + other * bytes,
+                      other == i ? 0 : input->mixed_in, (uint8_t *)plan->train->mixed + i * bytes);
+        }
+    }
+    *ret_images = plan->train->mixed;
+    return OK;
+}
+
 struct status train_pass_run(struct plan *plan, const struct step_input *input,
                              struct step_metrics *ret_metrics)
 {
     struct store *store = plan->store;
+    const void *images;
     TRY(weights_refresh(plan));
-    TRY(forward(plan, input->images));
+    TRY(images_find(plan, input, &images));
+    TRY(forward(plan, images));
     store->version++; /* the running statistics move */
-    TRY(loss_run(&plan->loss, plan->logits, input->labels, plan->backend->threads,
+    TRY(loss_run(&plan->loss, plan->logits, input->labels, input->mixed_in, plan->backend->threads,
                  stepping_loss_weight(&store->stepping, input->divisor),
                  plan->train->logits_gradient, ret_metrics));
     if (input->adds)

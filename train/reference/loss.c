@@ -28,7 +28,8 @@ static uint32_t label_rank(size_t classes, const real *logits, size_t label)
 }
 
 void reference_loss(size_t batch, size_t classes, const real *logits, const int32_t *labels,
-                    double smoothing, double weight, real *dlogits, struct loss_sums *ret_sums)
+                    double smoothing, float mixed_in, double weight, real *dlogits,
+                    struct loss_sums *ret_sums)
 {
     *ret_sums = (struct loss_sums){0};
     if (dlogits)
@@ -38,9 +39,11 @@ void reference_loss(size_t batch, size_t classes, const real *logits, const int3
             continue;
         const real *row = logits + n * classes;
         size_t label = (size_t)labels[n];
+        size_t other = (size_t)labels[step_partner(labels, mixed_in, (uint32_t)n)];
         double normaliser = log_sum_exp(classes, row);
         for (size_t c = 0; c < classes; c++) {
-            double target = smoothing / (double)classes + (c == label ? 1 - smoothing : 0);
+            double share = (c == label ? 1 - (double)mixed_in : 0) + (c == other ? mixed_in : 0);
+            double target = smoothing / (double)classes + share * (1 - smoothing);
             double log_probability = row[c] - normaliser;
             if (target > 0)
                 ret_sums->loss -= target * log_probability;

@@ -104,10 +104,11 @@ struct loss_sums {
 };
 
 /* Softmax cross-entropy of logits (batch, classes) with PyTorch's label smoothing; a label of −1
- * counts for nothing. `dlogits`, when not NULL, gets the gradient of the loss's sum times
- * `weight`. Labels are below `classes`. */
+ * counts for nothing. `mixed_in` is struct step_input's. `dlogits`, when not NULL, gets the
+ * gradient of the loss's sum times `weight`. Labels are below `classes`. */
 void reference_loss(size_t batch, size_t classes, const real *logits, const int32_t *labels,
-                    double smoothing, double weight, real *dlogits, struct loss_sums *ret_sums);
+                    double smoothing, float mixed_in, double weight, real *dlogits,
+                    struct loss_sums *ret_sums);
 
 /* PyTorch's SGD: g = gradient_factor·gradient + decay·w; v = momentum·v + g;
  * w −= rate·(nesterov ? g + momentum·v : v). */

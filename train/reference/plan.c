@@ -318,14 +318,28 @@ static struct status labels_check(const struct plan *plan, const struct step_inp
     return OK;
 }
 
+/* The images into the first node's output, mixed where the input says so. */
+static void images_take(const struct plan *plan, const struct step_input *input)
+{
+    const struct place *first = &plan->places[0];
+    const size_t size = first->count / plan->config.batch;
+    const float mixed_in = plan->config.mode == PLAN_TRAIN ? input->mixed_in : 0;
+    for (uint32_t n = 0; n < plan->config.batch; n++) {
+        const uint32_t partner = step_partner(input->labels, mixed_in, n);
+        const float *image = (const float *)input->images + n * size;
+        const float *other = (const float *)input->images + partner * size;
+        for (size_t i = 0; i < size; i++)
+            first->value[n * size + i] =
+                partner == n ? (real)image[i]
+                             : (1 - (real)mixed_in) * image[i] + (real)mixed_in * other[i];
+    }
+}
+
 /* From the images to the loss; in TRAIN plans the logits' gradient too. */
 static struct status forward_run(struct plan *plan, const struct step_input *input)
 {
     TRY(labels_check(plan, input));
-    const float *images = input->images;
-    struct place *first = &plan->places[0];
-    for (size_t i = 0; i < first->count; i++)
-        first->value[i] = images[i];
+    images_take(plan, input);
     for (size_t i = 1; i < plan->network->node_count; i++)
         TRY(node_forward(plan, i));
 
@@ -334,7 +348,7 @@ static struct status forward_run(struct plan *plan, const struct step_input *inp
     bool train = plan->config.mode == PLAN_TRAIN;
     struct loss_sums sums;
     reference_loss(plan->config.batch, plan->network->classes, logits->value, input->labels,
-                   train ? plan->config.label_smoothing : 0,
+                   train ? plan->config.label_smoothing : 0, train ? input->mixed_in : 0,
                    stepping_loss_weight(stepping, input->divisor), logits->gradient, &sums);
     const struct step_metrics metrics = {
         .loss_sum = sums.loss,
