@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static const size_t huge_page_bytes = (size_t)2 << 20;
 
@@ -48,6 +49,12 @@ struct status memory_grow(size_t count, size_t size_bytes, void *pointer, size_t
     TRY(memory_resize(grown, size_bytes, pointer));
     *capacity = grown;
     return OK;
+}
+
+uint64_t memory_installed_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0;
 }
 
 struct status memory_alloc_tensor(size_t size_bytes, void *ret_pointer)

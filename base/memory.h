@@ -26,6 +26,9 @@ struct status memory_grow(size_t count, size_t size_bytes, void *pointer, size_t
  * block grows. *capacity_bytes is kept up to date; on failure it is 0 and the pointer NULL. */
 struct status memory_reserve(size_t size_bytes, void *pointer, size_t *capacity_bytes);
 
+/* The machine's memory, whoever uses it; 0 where the system does not say. */
+uint64_t memory_installed_bytes(void);
+
 /* A zeroed block for tensors: aligned to 2 MiB where that pays, else 64 bytes, with huge pages
  * asked for, and every page touched. Free with memory_free. */
 struct status memory_alloc_tensor(size_t size_bytes, void *ret_pointer);

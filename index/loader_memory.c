@@ -39,6 +39,19 @@ static struct status largest_find(const struct index *index, uint64_t *ret_bytes
     return OK;
 }
 
+/* Batches are touched as they are made: too large ones would have the kernel kill the process. */
+static struct status usual_check(const struct loader_memory *plan)
+{
+    uint64_t installed = memory_installed_bytes(), batches;
+    if (!size_multiply(plan->slots, plan->slot_bytes, &batches) ||
+        (installed > 0 && batches > installed))
+        FAIL(STATUS_USAGE,
+             "%u batches of %llu bytes are more than the %llu bytes of memory that this machine "
+             "has; give a smaller batch or smaller images",
+             plan->slots, (unsigned long long)plan->slot_bytes, (unsigned long long)installed);
+    return OK;
+}
+
 struct status loader_memory_plan(const struct index *index, const struct loader_options *options,
                                  uint64_t slot_bytes, unsigned threads,
                                  struct loader_memory *ret_memory)
@@ -47,7 +60,7 @@ struct status loader_memory_plan(const struct index *index, const struct loader_
     plan.slot_bytes = slot_bytes;
     *ret_memory = plan;
     if (!options->memory_bytes)
-        return OK;
+        return usual_check(&plan);
     uint64_t largest, batches, least;
     TRY(largest_find(index, &largest));
     uint64_t scratch = threads * least_thread_bytes + largest;

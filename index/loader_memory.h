@@ -19,7 +19,7 @@ struct loader_memory {
 /* `threads` is the number that runs. options->memory_bytes 0: three batches, 16 to 64 MiB a thread,
  * 256 MiB for large images. Else no more than that, whatever the caller holds and however large the
  * images are whose sizes the index knows. Fails with STATUS_USAGE, telling the least that is
- * needed.
+ * needed, and where three batches are more than the machine has.
  */
 struct status loader_memory_plan(const struct index *index, const struct loader_options *options,
                                  uint64_t slot_bytes, unsigned threads,

@@ -14,5 +14,7 @@ headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --mode eval --memor
 expect_stdout '"version": ?1, .*"images": ?1500, .*"read_seconds": ?[0-9].*"decode_seconds": ?[0-9].*"wait_seconds": ?[0-9].*"memory_bytes": ?[0-9]+'
 headrace bench "$work/set.idx" --memory 1M
 expect_error 2 '1000000 bytes of memory are too few: .* need [0-9]+; give --memory as much'
+headrace bench "$work/set.idx" -b 65536 --image-size 4096
+expect_error 2 '3 batches of [0-9]+ bytes are more than the [0-9]+ bytes of memory that this machine has'
 headrace bench "$work/set.idx" --order random
 expect_error 2 'shuffle, window, sequential|shuffle.*window.*sequential'
