@@ -255,6 +255,16 @@ static struct status pool_walk(struct walk *walk, size_t i)
                        &shape, &op);
 }
 
+static struct status blur_walk(struct walk *walk, size_t i)
+{
+    struct op op = {.kind = OP_BLUR, .shape = walk_shape(walk, i)};
+    op.operands[TENSOR_X] = output_of(walk, walk->network->nodes[i].inputs[0]);
+    if (op.operands[TENSOR_X].place == PLACE_NONE)
+        return node_refuse(walk, i);
+    op.operands[TENSOR_Y] = walk->outputs[i] = program_tensor(walk->program);
+    return program_push(walk->program, &op);
+}
+
 static struct status fc_walk(struct walk *walk, size_t i)
 {
     const struct node *node = &walk->network->nodes[i];
@@ -310,10 +320,10 @@ static struct status node_walk(struct walk *walk, size_t i)
         return pool_walk(walk, i);
     case NODE_FC:
         return fc_walk(walk, i);
+    case NODE_BLUR:
+        return blur_walk(walk, i);
     case NODE_LOSS:
         return loss_walk(walk, i);
-    case NODE_BLUR:
-        break;
     }
     return node_refuse(walk, i);
 }

@@ -29,11 +29,13 @@ enum op_kind {
     OP_LOSS,        /* x: the logits -> dx, in training only */
     OP_COLUMN_SUMS, /* dy (batch, columns) -> dbias: over the batch */
     OP_CAST,        /* x, as activations are typed -> dw, f32 */
+    OP_BLUR,        /* x [+ z] -> y, kernel_blur's */
 };
 
 struct op {
     enum op_kind kind;
-    size_t plan; /* OP_PATTERN: into the program's plans */
+    size_t plan;                /* OP_PATTERN: into the program's plans */
+    struct pattern_shape shape; /* OP_BLUR: batch, height, width, in */
     struct operand operands[TENSOR_COUNT];
 };
 

@@ -3,7 +3,7 @@
 
 /* The backward ops: for each forward op from the last to the first, the gradients of its inputs
  * and parameters. A tensor that two ops read gets its gradient from the later one first; the
- * earlier one, always a convolution, adds its own. */
+ * earlier one, a convolution or a blur, adds its own. */
 
 struct backward {
     struct program *program;
@@ -201,12 +201,25 @@ static struct status applied_conv_back(struct backward *backward, const struct o
     return program_add(program, PATTERN_DBN_APPLY, &plain, &apply);
 }
 
+/* A blur is its own transpose. */
+static struct status blur_back(struct backward *backward, const struct op *forward)
+{
+    struct op op = {.kind = OP_BLUR, .shape = forward->shape};
+    struct operand *gradient = &backward->gradients[forward->operands[TENSOR_X].index];
+    op.operands[TENSOR_X] = backward->gradients[forward->operands[TENSOR_Y].index];
+    op.operands[TENSOR_Z] = *gradient;
+    op.operands[TENSOR_Y] = *gradient = program_tensor(backward->program);
+    return program_push(backward->program, &op);
+}
+
 static struct status op_back(struct backward *backward, const struct op *forward)
 {
     if (forward->kind == OP_LOSS) {
         backward->gradients[forward->operands[TENSOR_X].index] = forward->operands[TENSOR_DX];
         return OK;
     }
+    if (forward->kind == OP_BLUR)
+        return blur_back(backward, forward);
     switch (backward->program->plans[forward->plan].pattern) {
     case PATTERN_CONV:
     case PATTERN_CONV_STATS:

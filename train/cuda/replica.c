@@ -20,7 +20,20 @@ static struct status plans_make(const struct plan *plan, struct device *device,
     return OK;
 }
 
-/* Sizes as the plans want them, then places. */
+/* The size that an op wants of a tensor. */
+static uint64_t operand_bytes(const struct plan *plan, const struct plan_replica *replica,
+                              const struct op *op, enum plan_tensor tensor)
+{
+    const struct pattern_shape *shape = &op->shape;
+    if (op->kind == OP_PATTERN)
+        return cudnn_plan_layout(replica->plans[op->plan], tensor)->bytes;
+    if (op->kind == OP_BLUR)
+        return (uint64_t)(shape->batch * shape->height * shape->width * shape->in) *
+               io_bytes(plan->backend->config.dtype);
+    return 0; /* what these ops touch has its size from a pattern */
+}
+
+/* Sizes as the ops want them, then places. */
 static struct status tensors_place(const struct plan *plan, struct plan_replica *replica)
 {
     const struct program *program = plan->program;
@@ -30,11 +43,11 @@ static struct status tensors_place(const struct plan *plan, struct plan_replica 
     program_lives(program, lives);
     for (size_t i = 0; i < program->op_count; i++) {
         const struct op *op = &program->ops[i];
-        for (int t = 0; t < TENSOR_COUNT && op->kind == OP_PATTERN; t++) {
+        for (int t = 0; t < TENSOR_COUNT; t++) {
             if (op->operands[t].place != PLACE_TENSOR)
                 continue;
             struct tensor_life *life = &lives[op->operands[t].index];
-            uint64_t bytes = cudnn_plan_layout(replica->plans[op->plan], t)->bytes;
+            uint64_t bytes = operand_bytes(plan, replica, op, t);
             if (bytes > life->bytes)
                 life->bytes = bytes;
         }

@@ -82,6 +82,20 @@ static struct status cast_run(const struct run *run, const struct op *op)
     return OK;
 }
 
+static struct status blur_run(const struct run *run, const struct op *op)
+{
+    const struct blur_shape shape = {
+        .batch = (uint32_t)op->shape.batch,
+        .height = (uint32_t)op->shape.height,
+        .width = (uint32_t)op->shape.width,
+        .channels = (uint32_t)op->shape.in,
+    };
+    TRY_CUDA(kernel_blur(&shape, io_type(run->plan->backend->config.dtype),
+                         operand_of(run, op, TENSOR_X), operand_of(run, op, TENSOR_Z),
+                         operand_of(run, op, TENSOR_Y), run->device->compute));
+    return OK;
+}
+
 static struct status op_run(const struct run *run, const struct op *op)
 {
     switch (op->kind) {
@@ -97,6 +111,8 @@ static struct status op_run(const struct run *run, const struct op *op)
         return OK;
     case OP_CAST:
         return cast_run(run, op);
+    case OP_BLUR:
+        return blur_run(run, op);
     }
     return OK;
 }
