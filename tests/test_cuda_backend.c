@@ -270,13 +270,69 @@ static void test_blur(void **state)
     check_network(network, &shape, &bounds, 1, 2);
 }
 
+/* What cannot be done is said, never left out. */
+static void test_refused(void **state)
+{
+    (void)state;
+    const struct mini *mini = &minis[0];
+    const struct plan_config shape = {.batch = mini->batch,
+                                      .height = mini->height,
+                                      .width = mini->width};
+    struct rig rig;
+    struct pixel_batch batch;
+    struct update_rule lars = rule_make(1);
+    lars.kind = OPTIMIZER_LARS;
+    standin_start(1);
+    rig_open(&rig, mini_open(mini), &shape, DTYPE_F32, 1);
+    assert_fails(rig.ops->store_begin(rig.store, &lars), STATUS_UNSUPPORTED, "SGD only");
+    pixel_batch_make(&batch, &shape, mini->classes, DTYPE_F32, false, 1);
+    struct step_input input = input_of(&batch);
+    input.mixed_in = .3f;
+    assert_fails(rig.ops->plan_forward_backward(rig.train, &input), STATUS_UNSUPPORTED, "--mixup");
+    input.mixed_in = 0;
+    batch.labels[2] = (int32_t)mini->classes;
+    assert_fails(rig.ops->plan_forward_backward(rig.train, &input), STATUS_USAGE, "image 2");
+    pixel_batch_done(&batch);
+    rig_close(&rig);
+}
+
+static void test_devices_refused(void **state)
+{
+    (void)state;
+    const struct backend_ops *ops = headrace_backend_module()->ops;
+    const struct backend_config three = {.devices = 3}, synchronised = {.sync_bn = true};
+    const struct plan_config odd = {.batch = 3, .height = 32, .width = 32};
+    struct network *network = mini_open(&minis[0]);
+    struct backend *backend = NULL;
+    struct store *store;
+    struct plan *plan = NULL;
+    standin_start(2);
+    assert_fails(ops->open(&three, &backend), STATUS_USAGE, "this process sees 2");
+    assert_fails(ops->open(&synchronised, &backend), STATUS_UNSUPPORTED, "--sync-bn");
+    assert_null(backend);
+    const struct backend_config both = {.devices = 0};
+    assert_ok(ops->open(&both, &backend));
+    assert_int_equal(ops->replicas(backend), 2);
+    assert_ok(ops->store_open(backend, network, &store));
+    assert_fails(ops->plan_open(store, &odd, &plan), STATUS_USAGE, "a multiple of 2");
+    assert_null(plan);
+    ops->store_close(store);
+    ops->close(backend);
+    assert_int_equal(standin_leaks(), 0);
+    standin_start(0);
+    struct status status = ops->open(&both, &backend);
+    assert_int_not_equal(status.code, STATUS_DONE);
+    assert_non_null(strstr(status_message(&status), "--device cpu"));
+    status_clear(&status);
+    network_close(network);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_networks),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_blur),
+        cmocka_unit_test(test_networks), cmocka_unit_test(test_types),
+        cmocka_unit_test(test_devices),  cmocka_unit_test(test_blur),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_devices_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

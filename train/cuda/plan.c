@@ -150,6 +150,8 @@ struct status plan_forward_backward(struct plan *plan, const struct step_input *
     unsigned variant = VARIANT_PLAIN;
     if (plan->config.mode != PLAN_TRAIN)
         FAIL(STATUS_USAGE, "an evaluation plan has no backward pass");
+    if (input->mixed_in > 0)
+        FAIL(STATUS_UNSUPPORTED, "the cuda backend does not mix images: leave --mixup out");
     if (input->adds) {
         TRY(store_need_fresh(plan->store));
         variant |= VARIANT_ADDS;
