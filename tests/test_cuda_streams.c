@@ -107,7 +107,9 @@ static struct outcome training_run(const struct standin_options *options)
     for (int i = 0; i < STEPS; i++)
         pixel_batch_make(&batches[i], &shape, mini.classes, DTYPE_F32, false, (uint64_t)i);
 
-    const struct step_input input = {batches[0].pixels, batches[0].labels, 4, 0, false, false};
+    const struct step_input input = {.images = batches[0].pixels,
+                                     .labels = batches[0].labels,
+                                     .valid = 4};
     struct step_metrics metrics;
     size_t count;
     if (steps_run(ops, store, train, batches, &outcome) &&
@@ -191,6 +193,7 @@ static void test_waits(void **state)
         const unsigned waits = standin_waits(0);
         assert_true(waits > STEPS);
         options.order = STANDIN_DEFERRED;
+        options.standstill_s = 1;
         for (unsigned wait = 1; wait <= waits; wait++) {
             options.ignored_device = (int)wait % devices;
             options.ignored_wait = wait;
@@ -241,7 +244,11 @@ static void test_overlap(void **state)
     assert_ok(ops->plan_open(store, &shape, &plan));
     initialise_parameters(network, ops, store, 1);
     pixel_batch_make(&batch, &shape, 10, DTYPE_FP16, false, 1);
-    const struct step_input input = {batch.pixels, batch.labels, 4, 4, false, true};
+    const struct step_input input = {.images = batch.pixels,
+                                     .labels = batch.labels,
+                                     .valid = 4,
+                                     .divisor = 4,
+                                     .completes = true};
     struct step_metrics metrics;
     size_t steps, count;
     for (int i = 0; i < 3; i++) { /* the last one from a graph */

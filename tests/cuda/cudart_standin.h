@@ -42,6 +42,8 @@ struct standin_options {
      * nothing; 0: none. */
     int ignored_device;
     unsigned ignored_wait;
+    /* Where nothing can run for so many seconds the process is aborted; 0: 60. */
+    unsigned standstill_s;
 };
 /* Starts anew: all streams, events, graphs, memory and the trace are gone. `options` NULL: one
  * device, STANDIN_IMMEDIATE. No other thread may be inside a call. Without it the first call finds

@@ -136,7 +136,8 @@ bool standin_sleep(bool ran)
     if (ran)
         pthread_cond_broadcast(&changed);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += STANDSTILL_SECONDS;
+    until.tv_sec +=
+        standin.options.standstill_s ? standin.options.standstill_s : STANDSTILL_SECONDS;
     return pthread_cond_timedwait(&changed, &lock, &until) != ETIMEDOUT;
 }
 
