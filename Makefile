@@ -37,7 +37,7 @@ LIB_OBJ   := $(call objects,$(LIB_SRC))
 TRAIN_OBJ := $(call objects,$(TRAIN_SRC))
 CPU_OBJ   := $(call objects,$(CPU_SRC))
 CUDA_OBJ  := $(call objects,$(CUDA_SRC))
-PLAN_OBJ  := $(patsubst %,$(BUILD)/obj/train/cuda/%.o,descriptor device_table engine graph operation patterns plan_cache planner tune)
+PLAN_OBJ  := $(patsubst %,$(BUILD)/obj/train/cuda/%.o,descriptor device_table engine errors graph operation patterns plan_cache planner tune)
 # Kernels for the GPU; the same sources for the CPU, and the CUDA libraries' names, for tests.
 CUDA_GPU_OBJ  := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.gpu.o)
 CUDA_TEST_OBJ := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.cu.o) $(addprefix $(BUILD)/obj/,$(addsuffix .o,$(basename $(CUDA_STANDINS))))
@@ -272,7 +272,8 @@ $(BUILD)/flags: FORCE
 
 $(BUILD)/build_id.h: FORCE
 	$(call UPDATE,'#define HEADRACE_BUILD_ID "$(shell \
-	    cat $(wildcard train/backend.h train/comm.h train/launch.h train/network.h train/stepping.h image/*.h base/*.h) \
+	    cat $(wildcard train/backend*.h train/comm*.h train/launch.h train/logits.h train/network.h train/stepping.h image/*.h \
+	    base/*.h) \
 	    /dev/null | sha256sum | cut -c1-16)"')
 
 # Whole jobs use all cores when no -j was given.

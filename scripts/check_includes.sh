@@ -12,9 +12,9 @@ prep            base image prep
 index           base image index
 train           base image index train
 train/reference base train/backend.h train/module.h train/comm.h train/network.h train/stepping.h train/reference
-train/cpu       base train/backend.h train/comm.h train/network.h train/stepping.h train/cpu
+train/cpu       base train/backend.h train/backend_module.h train/comm.h train/logits.h train/network.h train/stepping.h train/cpu
 train/mpi       base train/comm_internal.h train/mpi
-train/cuda      base train/backend.h train/network.h train/comm.h train/cuda
+train/cuda      base train/backend.h train/backend_module.h train/network.h train/comm.h train/cuda
 cmd             base image prep index train cmd
 demo            base image demo
 tests           base image prep index train train/reference train/cpu train/cuda demo tests

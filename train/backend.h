@@ -89,6 +89,9 @@ static inline uint32_t step_partner(const int32_t *labels, float mixed_in, uint3
     return mixed_in > 0 && labels[i] >= 0 && labels[i ^ 1] >= 0 ? i ^ 1 : i;
 }
 
+/* Fails with STATUS_USAGE for a label of a batch that is neither −1 nor a class. */
+struct status step_check_labels(const int32_t *labels, uint32_t batch, uint32_t classes);
+
 /* Sums over the valid images of one micro-batch of this process. Loss without label smoothing in
  * PLAN_EVAL, with it in PLAN_TRAIN (as printed by the usual trainers). */
 struct step_metrics {

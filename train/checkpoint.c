@@ -337,6 +337,13 @@ static struct status document_open(const struct paths *paths, struct safetensors
     return OK;
 }
 
+struct status checkpoint_prepare(struct checkpoint *checkpoint)
+{
+    TRY(run_state_restore(checkpoint->document, &checkpoint->state, &checkpoint->classes));
+    TRY(network_open(checkpoint->state.arch, checkpoint->state.classes, &checkpoint->network));
+    return weights_open(checkpoint->network, &checkpoint->weights);
+}
+
 static struct status checkpoint_fill(struct checkpoint *checkpoint, const struct paths *paths)
 {
     CLEANUP(safetensors_close) struct safetensors *state_file = NULL;
@@ -344,13 +351,9 @@ static struct status checkpoint_fill(struct checkpoint *checkpoint, const struct
     struct identity identity;
     const char *weights_path;
     TRY(document_open(paths, &state_file, &checkpoint->document));
-    TRY(status_context(run_state_restore(checkpoint->document, &checkpoint->state,
-                                         &checkpoint->classes),
-                       "'%s'", paths->state));
+    TRY(status_context(checkpoint_prepare(checkpoint), "'%s'", paths->state));
     TRY(status_context(identity_get(checkpoint->document, &identity), "'%s'", paths->state));
     TRY(weights_find(paths, &identity, &weights_file, &weights_path));
-    TRY(network_open(checkpoint->state.arch, checkpoint->state.classes, &checkpoint->network));
-    TRY(weights_open(checkpoint->network, &checkpoint->weights));
     TRY(weights_from_safetensors(checkpoint->weights, weights_file, weights_path, NULL));
     return weights_momentum_from_safetensors(checkpoint->weights, state_file, paths->state);
 }

@@ -51,6 +51,9 @@ struct checkpoint {
 /* Loads the pair at STEM and checks it whole. Fails with STATUS_CORRUPT, naming the file and what
  * does not hold, with STATUS_NOT_FOUND when there is none. */
 struct status checkpoint_load(const char *stem, struct checkpoint **ret_checkpoint);
+/* What follows from a checkpoint's document, which is set: all other members but the folder, with
+ * weights and momentum yet to be filled in. */
+struct status checkpoint_prepare(struct checkpoint *checkpoint);
 void checkpoint_free(struct checkpoint *checkpoint);
 CLEANUP_POINTER(checkpoint_free, struct checkpoint)
 /* What the run's options were: for option_restore. */

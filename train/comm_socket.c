@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/stop.h"
 
 /* The longest wait without a look at whether a stop was asked for. */
@@ -21,9 +21,7 @@ enum { LOOK_MS = 200 };
 
 int64_t clock_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)(clock_seconds() * 1000);
 }
 
 static void socket_tune(int fd)

@@ -10,7 +10,7 @@ double logits_log_sum(const float *logits, uint32_t count)
     for (uint32_t i = 1; i < count; i++)
         largest = logits[i] > largest ? logits[i] : largest;
     for (uint32_t i = 0; i < count; i++)
-        sum += exp((double)logits[i] - largest);
+        sum += exp((double)(logits[i] - largest));
     return largest + log(sum);
 }
 

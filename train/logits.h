@@ -1,7 +1,7 @@
 #ifndef HEADRACE_TRAIN_LOGITS_H
 #define HEADRACE_TRAIN_LOGITS_H
 
-/* What one image's logits say, computed on the host. */
+/* What one image's logits say, computed on the host: for the cpu backend and for reports. */
 
 #include <stdint.h>
 

@@ -243,6 +243,23 @@ void network_close(struct network *network)
     memory_free(network);
 }
 
+const char *node_kind_name(enum node_kind kind)
+{
+    static const char *const names[] = {
+        [NODE_INPUT] = "an input",
+        [NODE_CONV] = "a convolution",
+        [NODE_BN] = "a normalisation",
+        [NODE_RELU] = "a ReLU",
+        [NODE_ADD] = "an addition",
+        [NODE_MAX_POOL] = "a max pool",
+        [NODE_GLOBAL_AVG_POOL] = "a global average pool",
+        [NODE_BLUR] = "a blur",
+        [NODE_FC] = "a fully connected layer",
+        [NODE_LOSS] = "a loss",
+    };
+    return (size_t)kind < ARRAY_LENGTH(names) ? names[kind] : "something";
+}
+
 bool param_is_trained(const struct param *param)
 {
     return param->kind <= PARAM_FC_BIAS;

@@ -79,6 +79,8 @@ CLEANUP_POINTER(network_close, struct network)
 /* The names network_open takes; ends in NULL. */
 extern const char *const network_names[];
 
+/* "a convolution": for messages. */
+const char *node_kind_name(enum node_kind kind);
 /* Whether a parameter is trained (has a gradient). */
 bool param_is_trained(const struct param *param);
 /* Whether it is the weight of a convolution or of a fully connected layer. */

@@ -3,15 +3,15 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "train/comm_join.h"
 
 /* Where a process runs. */
 struct place {
-    char host[64];
+    char host[COMM_HOST_BYTES];
     cpu_set_t cores; /* that it may run on */
 };
 
@@ -41,7 +41,7 @@ static struct status cores_divide(struct comm *comm)
     const unsigned size = comm_size(comm);
     struct place own = {0};
     TRY(memory_alloc(size, sizeof *places, &places));
-    gethostname(own.host, sizeof own.host - 1);
+    join_host_name(own.host);
     if (sched_getaffinity(0, sizeof own.cores, &own.cores) != 0)
         memset(&own.cores, 0xff, sizeof own.cores); /* a machine with more cores than that */
     TRY(comm_gather(comm, &own, sizeof own, places));
@@ -156,9 +156,7 @@ static struct status checkpoint_receive(struct comm *comm, struct checkpoint *ch
 {
     TRY(text_share(comm, &checkpoint->folder));
     TRY(document_share(comm, checkpoint));
-    TRY(run_state_restore(checkpoint->document, &checkpoint->state, &checkpoint->classes));
-    TRY(network_open(checkpoint->state.arch, checkpoint->state.classes, &checkpoint->network));
-    TRY(weights_open(checkpoint->network, &checkpoint->weights));
+    TRY(checkpoint_prepare(checkpoint));
     return weights_share(comm, checkpoint->weights);
 }
 

@@ -8,6 +8,11 @@
 #include "base/memory.h"
 #include "train/trainer_internal.h"
 
+static bool is_alone(const struct trainer *trainer)
+{
+    return comm_size(trainer->comm) == 1;
+}
+
 /* Paths and numbers of threads may differ from machine to machine. */
 struct status trainer_agree_options(struct trainer *trainer)
 {
@@ -15,6 +20,8 @@ struct status trainer_agree_options(struct trainer *trainer)
     CLEANUP(buffer_done) struct buffer buffer = {0};
     struct train_options options = *trainer->options;
     char text[128];
+    if (is_alone(trainer))
+        return OK;
     options.data = options.train = options.val = NULL;
     options.threads = options.workers = 0;
     options.memory = 0;
@@ -46,6 +53,8 @@ struct status trainer_agree_data(struct trainer *trainer)
     CLEANUP(buffer_done) struct buffer buffer = {0};
     const struct dataset *data = trainer->data;
     const char *text;
+    if (is_alone(trainer))
+        return OK;
     TRY(buffer_append_text(&buffer, "%zu classes with hash %016" PRIx64,
                            class_table_count(data->classes), class_table_hash(data->classes)));
     TRY(set_append(&buffer, "training", data->train_index));
@@ -69,7 +78,7 @@ struct status trainer_agree_weights(struct trainer *trainer)
     const struct weights *weights = trainer->weights;
     uint32_t crc = 0;
     char text[32];
-    if (comm_size(trainer->comm) == 1)
+    if (is_alone(trainer))
         return OK;
     TRY(model_read(trainer->model, trainer->weights, true));
     for (size_t p = 0; p < trainer->network->param_count; p++) {

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "tests/support/reference_f64.h"
+#include "tests/support/session.h"
 #include "tests/test.h"
 #include "train/initialise.h"
 
@@ -52,18 +53,7 @@ void initialise_parameters(const struct network *network, const struct backend_o
                            struct store *store, uint64_t seed)
 {
     assert_ok(initialise_store(network, ops, store, seed, false));
-    for (size_t i = 0; i < network->param_count; i++) {
-        const struct param *param = &network->params[i];
-        if (param->kind != PARAM_BN_WEIGHT && param->kind != PARAM_BN_BIAS)
-            continue;
-        double *values;
-        assert_ok(memory_alloc(param->count, sizeof *values, &values));
-        struct random_stream stream = random_stream_make(seed, RANDOM_TEST, 4, i);
-        for (size_t c = 0; c < param->count; c++)
-            values[c] = (float)((param->kind == PARAM_BN_WEIGHT) + .3 * random_normal(&stream));
-        assert_ok(ops->store_write(store, ROLE_VALUE, i, values));
-        memory_free(values);
-    }
+    norms_draw(network, ops, store, seed, 4);
 }
 
 void replicas_open(struct replicas *replicas, const struct network *network,

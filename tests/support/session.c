@@ -45,21 +45,28 @@ void session_close(struct session *s)
     s->ops->close(s->backend);
 }
 
-void session_initialise(struct session *s, uint64_t seed, bool zero_gamma)
+void norms_draw(const struct network *network, const struct backend_ops *ops, struct store *store,
+                uint64_t seed, uint64_t purpose)
 {
-    assert_ok(initialise_store(s->network, s->ops, s->store, seed, zero_gamma));
-    for (size_t i = 0; i < s->network->param_count && !zero_gamma; i++) {
-        const struct param *param = &s->network->params[i];
+    for (size_t i = 0; i < network->param_count; i++) {
+        const struct param *param = &network->params[i];
         if (param->kind != PARAM_BN_WEIGHT && param->kind != PARAM_BN_BIAS)
             continue;
         double *values;
         assert_ok(memory_alloc(param->count, sizeof *values, &values));
-        struct random_stream stream = random_stream_make(seed, RANDOM_TEST, 1, i);
+        struct random_stream stream = random_stream_make(seed, RANDOM_TEST, purpose, i);
         for (size_t c = 0; c < param->count; c++)
             values[c] = (float)((param->kind == PARAM_BN_WEIGHT) + .3 * random_normal(&stream));
-        assert_ok(s->ops->store_write(s->store, ROLE_VALUE, i, values));
+        assert_ok(ops->store_write(store, ROLE_VALUE, i, values));
         memory_free(values);
     }
+}
+
+void session_initialise(struct session *s, uint64_t seed, bool zero_gamma)
+{
+    assert_ok(initialise_store(s->network, s->ops, s->store, seed, zero_gamma));
+    if (!zero_gamma)
+        norms_draw(s->network, s->ops, s->store, seed, 1);
 }
 
 void batch_make(struct batch *batch, const struct plan_config *config, uint32_t classes,

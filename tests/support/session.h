@@ -28,6 +28,10 @@ void session_close(struct session *s);
  * training begins. */
 void session_initialise(struct session *s, uint64_t seed, bool zero_gamma);
 
+/* γ around 1 and β around 0, drawn from streams (seed, RANDOM_TEST, purpose, parameter). */
+void norms_draw(const struct network *network, const struct backend_ops *ops, struct store *store,
+                uint64_t seed, uint64_t purpose);
+
 /* A batch in f32, bf16 and as it was drawn. */
 struct batch {
     size_t count;

@@ -12,14 +12,13 @@ void backend_enter(const struct backend *backend)
     omp_set_num_threads((int)backend->threads);
 }
 
-static void backend_close(struct backend *backend)
+void backend_close(struct backend *backend)
 {
     if (!backend)
         return;
     onednn_close(backend->onednn);
     memory_free(backend);
 }
-CLEANUP_POINTER(backend_close, struct backend)
 
 static struct status dtype_choose(enum train_dtype asked, enum train_dtype *ret_dtype)
 {
@@ -36,7 +35,7 @@ static struct status dtype_choose(enum train_dtype asked, enum train_dtype *ret_
     return OK;
 }
 
-static struct status backend_open(const struct backend_config *config, struct backend **ret_backend)
+struct status backend_open(const struct backend_config *config, struct backend **ret_backend)
 {
     CLEANUP(backend_close) struct backend *backend = NULL;
     TRY(memory_alloc(1, sizeof *backend, &backend));
@@ -55,18 +54,18 @@ static struct status backend_open(const struct backend_config *config, struct ba
     return OK;
 }
 
-static enum train_dtype backend_dtype(const struct backend *backend)
+enum train_dtype backend_dtype(const struct backend *backend)
 {
     return backend->dtype;
 }
 
-static unsigned backend_replicas(const struct backend *backend)
+unsigned backend_replicas(const struct backend *backend)
 {
     (void)backend;
     return 1;
 }
 
-static struct status backend_describe(const struct backend *backend, struct buffer *text)
+struct status backend_describe(const struct backend *backend, struct buffer *text)
 {
     const char *engine = backend->dtype == DTYPE_F32 ? cpu_level_name(cpu_level())
                          : cpu_has_amx_bf16()        ? "AMX"
@@ -77,43 +76,10 @@ static struct status backend_describe(const struct backend *backend, struct buff
     return onednn_describe(text);
 }
 
-static void backend_input_format(const struct backend *backend, struct tensor_format *format)
+void backend_input_format(const struct backend *backend, struct tensor_format *format)
 {
     format->type = backend->dtype == DTYPE_F32 ? TENSOR_F32 : TENSOR_BF16;
     format->layout = TENSOR_NHWC;
 }
 
-static const struct backend_ops ops = {
-    .open = backend_open,
-    .close = backend_close,
-    .dtype = backend_dtype,
-    .replicas = backend_replicas,
-    .describe = backend_describe,
-    .input_format = backend_input_format,
-    .store_open = store_open,
-    .store_close = store_close,
-    .store_write = store_write,
-    .store_read = store_read,
-    .store_begin = store_begin,
-    .store_update = store_update,
-    .store_progress = store_progress,
-    .plan_open = plan_open,
-    .plan_close = plan_close,
-    .plan_forward_backward = plan_forward_backward,
-    .plan_forward = plan_forward,
-    .plan_metrics = plan_metrics,
-    .plan_logits = plan_logits,
-    .plan_bytes = plan_bytes,
-};
-
-__attribute__((visibility("default"))) const struct backend_module *headrace_backend_module(void);
-
-const struct backend_module *headrace_backend_module(void)
-{
-    static const struct backend_module module = {
-        .build_id = HEADRACE_BUILD_ID,
-        .name = "cpu",
-        .ops = &ops,
-    };
-    return &module;
-}
+BACKEND_MODULE("cpu")

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "train/backend.h"
+#include "train/backend_module.h"
 #include "train/comm.h"
 #include "train/cpu/kernels.h"
 #include "train/cpu/onednn.h"

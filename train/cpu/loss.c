@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "train/cpu/cpu.h"
+#include "train/logits.h"
 
 struct status loss_init(struct loss *loss, const struct loss_shape *shape)
 {
@@ -17,31 +18,6 @@ void loss_done(struct loss *loss)
 {
     memory_free(loss->losses);
     memory_free(loss->ranks);
-}
-
-static struct status labels_check(const struct loss_shape *shape, const int32_t *labels,
-                                  uint32_t *ret_count)
-{
-    *ret_count = 0;
-    for (uint32_t i = 0; i < shape->batch; i++) {
-        if (labels[i] < -1 || labels[i] >= (int64_t)shape->classes)
-            FAIL(STATUS_USAGE, "image %u of the batch has label %d, and the network has %u classes",
-                 i, labels[i], shape->classes);
-        *ret_count += labels[i] >= 0;
-    }
-    return OK;
-}
-
-/* Classes that come before the label's: larger logits, or equal ones of a lower class. A label
- * whose logit is not a number comes last. */
-static uint32_t label_rank(const float *logits, uint32_t classes, uint32_t label)
-{
-    uint32_t before = 0;
-    for (uint32_t c = 0; c < classes; c++) {
-        bool behind = logits[c] < logits[label] || (logits[c] == logits[label] && c > label);
-        before += c != label && !behind;
-    }
-    return before;
 }
 
 /* What an image should be: its label, with the share `mixed_in` another one. */
@@ -79,24 +55,12 @@ static void image_gradient(const struct loss_shape *shape, const float *logits,
     }
 }
 
-/* log Σ exp. */
-static double logits_log_sum(const float *logits, uint32_t classes)
-{
-    float largest = logits[0];
-    for (uint32_t c = 1; c < classes; c++)
-        largest = logits[c] > largest ? logits[c] : largest;
-    double sum = 0;
-    for (uint32_t c = 0; c < classes; c++)
-        sum += exp((double)(logits[c] - largest));
-    return log(sum) + (double)largest;
-}
-
 static void image_run(struct loss *loss, uint32_t image, const float *logits, struct target target,
                       double weight, float *ret_gradient)
 {
     double log_sum = logits_log_sum(logits, loss->shape.classes);
     loss->losses[image] = image_loss(&loss->shape, logits, target, log_sum);
-    loss->ranks[image] = label_rank(logits, loss->shape.classes, target.label);
+    loss->ranks[image] = logits_rank(logits, loss->shape.classes, target.label);
     if (ret_gradient)
         image_gradient(&loss->shape, logits, target, log_sum, weight, ret_gradient);
 }
@@ -124,21 +88,21 @@ struct status loss_run(struct loss *loss, const float *logits, const int32_t *la
                        float mixed_in, unsigned threads, double weight, float *ret_gradient,
                        struct step_metrics *ret_metrics)
 {
-    uint32_t count;
-    TRY(labels_check(&loss->shape, labels, &count));
+    TRY(step_check_labels(labels, loss->shape.batch, loss->shape.classes));
     FOR_PARTS(part, threads)
     {
         struct span images = span_part(loss->shape.batch, 1, part, threads);
         for (size_t i = images.begin; i < images.end; i++)
             image_take(loss, (uint32_t)i, logits, labels, mixed_in, weight, ret_gradient);
     }
-    *ret_metrics = (struct step_metrics){.count = count};
+    *ret_metrics = (struct step_metrics){0};
     for (uint32_t i = 0; i < loss->shape.batch; i++) {
         if (labels[i] < 0)
             continue;
         ret_metrics->loss_sum += loss->losses[i];
         ret_metrics->top1 += loss->ranks[i] < 1;
         ret_metrics->top5 += loss->ranks[i] < 5;
+        ret_metrics->count++;
     }
     return OK;
 }

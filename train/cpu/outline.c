@@ -10,19 +10,6 @@ struct walk {
     struct outline *outline;
 };
 
-static const char *const kind_names[] = {
-    [NODE_INPUT] = "an input",
-    [NODE_CONV] = "a convolution",
-    [NODE_BN] = "a normalisation",
-    [NODE_RELU] = "a ReLU",
-    [NODE_ADD] = "an addition",
-    [NODE_MAX_POOL] = "a max pool",
-    [NODE_GLOBAL_AVG_POOL] = "a global average pool",
-    [NODE_BLUR] = "a blur",
-    [NODE_FC] = "a fully connected layer",
-    [NODE_LOSS] = "a loss",
-};
-
 static const struct node *walk_node(const struct walk *walk)
 {
     return &walk->network->nodes[walk->at];
@@ -39,14 +26,14 @@ static struct status walk_pass(struct walk *walk, enum node_kind kind, int input
     const struct network *network = walk->network;
     if (walk->at >= network->node_count)
         FAIL(STATUS_UNSUPPORTED, "%s ends where the cpu backend expects %s", network->arch,
-             kind_names[kind]);
+             node_kind_name(kind));
     const struct node *node = walk_node(walk);
     if (node->kind != kind || node->inputs[0] != input)
         FAIL(
             STATUS_UNSUPPORTED,
             "the cpu backend cannot plan node %zu of %s: it expects %s of node %d there, not %s of "
             "node %d",
-            walk->at, network->arch, kind_names[kind], input, kind_names[node->kind],
+            walk->at, network->arch, node_kind_name(kind), input, node_kind_name(node->kind),
             node->inputs[0]);
     *ret_node = (int)walk->at++;
     return OK;

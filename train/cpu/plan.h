@@ -43,18 +43,6 @@ struct plan {
     struct eval_pass *eval;
 };
 
-/* The members of struct backend_ops. */
-struct status plan_open(struct store *store, const struct plan_config *config,
-                        struct plan **ret_plan);
-void plan_close(struct plan *plan);
-CLEANUP_POINTER(plan_close, struct plan)
-struct status plan_forward_backward(struct plan *plan, const struct step_input *input);
-struct status plan_forward(struct plan *plan, const struct step_input *input);
-struct status plan_metrics(struct plan *plan, struct step_metrics *ret_metrics, size_t capacity,
-                           size_t *ret_count);
-struct status plan_logits(struct plan *plan, float *ret_logits);
-uint64_t plan_bytes(const struct plan *plan);
-
 /* For the two kinds of plan. */
 
 /* Memory that lives as long as the plan; `ret_pointer` is the address of any pointer. */

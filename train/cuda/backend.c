@@ -39,7 +39,7 @@ static struct status one_close(struct device *device, unsigned index, void *cont
     return OK;
 }
 
-static void backend_close(struct backend *backend)
+void backend_close(struct backend *backend)
 {
     if (!backend)
         return;
@@ -49,7 +49,6 @@ static void backend_close(struct backend *backend)
     memory_free(backend->devices);
     memory_free(backend);
 }
-CLEANUP_POINTER(backend_close, struct backend)
 
 static unsigned processes_of(struct comm *comm)
 {
@@ -130,7 +129,7 @@ static struct status devices_join(struct backend *backend)
     return backend_each(backend, one_join, &opening);
 }
 
-static struct status backend_open(const struct backend_config *config, struct backend **ret_backend)
+struct status backend_open(const struct backend_config *config, struct backend **ret_backend)
 {
     CLEANUP(backend_close) struct backend *backend = NULL;
     struct opening opening = {0};
@@ -155,17 +154,17 @@ static struct status backend_open(const struct backend_config *config, struct ba
     return OK;
 }
 
-static enum train_dtype backend_dtype(const struct backend *backend)
+enum train_dtype backend_dtype(const struct backend *backend)
 {
     return backend->config.dtype;
 }
 
-static unsigned backend_replicas(const struct backend *backend)
+unsigned backend_replicas(const struct backend *backend)
 {
     return backend->device_count;
 }
 
-static struct status backend_describe(const struct backend *backend, struct buffer *text)
+struct status backend_describe(const struct backend *backend, struct buffer *text)
 {
     const struct device *first = &backend->devices[0];
     size_t cudnn = cudnnGetVersion();
@@ -182,44 +181,11 @@ static struct status backend_describe(const struct backend *backend, struct buff
     return buffer_append_text(text, ", NCCL %d.%d.%d", major, minor, patch);
 }
 
-static void backend_input_format(const struct backend *backend, struct tensor_format *format)
+void backend_input_format(const struct backend *backend, struct tensor_format *format)
 {
     (void)backend;
     format->type = TENSOR_U8;
     format->layout = TENSOR_NHWC;
 }
 
-static const struct backend_ops ops = {
-    .open = backend_open,
-    .close = backend_close,
-    .dtype = backend_dtype,
-    .replicas = backend_replicas,
-    .describe = backend_describe,
-    .input_format = backend_input_format,
-    .store_open = store_open,
-    .store_close = store_close,
-    .store_write = store_write,
-    .store_read = store_read,
-    .store_begin = store_begin,
-    .store_update = store_update,
-    .store_progress = store_progress,
-    .plan_open = plan_open,
-    .plan_close = plan_close,
-    .plan_forward_backward = plan_forward_backward,
-    .plan_forward = plan_forward,
-    .plan_metrics = plan_metrics,
-    .plan_logits = plan_logits,
-    .plan_bytes = plan_bytes,
-};
-
-__attribute__((visibility("default"))) const struct backend_module *headrace_backend_module(void);
-
-const struct backend_module *headrace_backend_module(void)
-{
-    static const struct backend_module module = {
-        .build_id = HEADRACE_BUILD_ID,
-        .name = "cuda",
-        .ops = &ops,
-    };
-    return &module;
-}
+BACKEND_MODULE("cuda")

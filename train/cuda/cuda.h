@@ -4,6 +4,7 @@
 /* What the parts of this backend share. */
 
 #include "base/pool.h"
+#include "train/backend_module.h"
 #include "train/cuda/device.h"
 
 struct backend {

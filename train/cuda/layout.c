@@ -23,11 +23,6 @@ static int offset_order(const void *a, const void *b)
     return first->offset < second->offset ? -1 : first->offset > second->offset;
 }
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + LAYOUT_ALIGNMENT - 1) / LAYOUT_ALIGNMENT * LAYOUT_ALIGNMENT;
-}
-
 /* The lowest offset at which `life` fits between `busy`, which are ordered by offset. */
 static uint64_t offset_find(const struct tensor_life *life, struct tensor_life *const *busy,
                             size_t busy_count)
@@ -36,7 +31,7 @@ static uint64_t offset_find(const struct tensor_life *life, struct tensor_life *
     for (size_t i = 0; i < busy_count; i++) {
         if (busy[i]->offset >= offset + life->bytes)
             break;
-        uint64_t end = busy[i]->offset + aligned(busy[i]->bytes);
+        uint64_t end = busy[i]->offset + layout_aligned(busy[i]->bytes);
         if (end > offset)
             offset = end;
     }
@@ -64,8 +59,8 @@ struct status layout_assign(struct tensor_life *lives, size_t count, uint64_t *r
                 busy[busy_count++] = order[j];
         qsort(busy, busy_count, sizeof *busy, offset_order);
         life->offset = offset_find(life, busy, busy_count);
-        if (life->offset + aligned(life->bytes) > *ret_bytes)
-            *ret_bytes = life->offset + aligned(life->bytes);
+        if (life->offset + layout_aligned(life->bytes) > *ret_bytes)
+            *ret_bytes = life->offset + layout_aligned(life->bytes);
     }
     return OK;
 }

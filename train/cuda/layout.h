@@ -16,6 +16,10 @@ struct tensor_life {
 };
 
 enum { LAYOUT_ALIGNMENT = 256 };
+static inline uint64_t layout_aligned(uint64_t bytes)
+{
+    return (bytes + LAYOUT_ALIGNMENT - 1) / LAYOUT_ALIGNMENT * LAYOUT_ALIGNMENT;
+}
 
 /* Places the tensors in one block; *ret_bytes is its size. The largest ones are placed first, each
  * at the lowest offset that no tensor of the same time holds (Pisarchyk and Lee, "Efficient memory

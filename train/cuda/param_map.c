@@ -4,11 +4,6 @@
 
 #include "base/memory.h"
 
-static bool is_weight(const struct param *param)
-{
-    return param->kind == PARAM_CONV_WEIGHT || param->kind == PARAM_FC_WEIGHT;
-}
-
 /* How many parameters of a node stand together, from its first_param on. */
 static unsigned node_params(const struct node *node)
 {
@@ -141,5 +136,5 @@ void param_map_set_decay(struct param_map *map, bool norm_and_bias)
 {
     for (uint32_t s = 0; s < map->segment_count; s++)
         map->segments[s].decays =
-            norm_and_bias || is_weight(&map->network->params[map->segment_params[s]]);
+            norm_and_bias || param_is_weight(map->network->params[map->segment_params[s]].kind);
 }

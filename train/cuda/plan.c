@@ -6,11 +6,6 @@
 #include "base/memory.h"
 #include "train/cuda/errors.h"
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + LAYOUT_ALIGNMENT - 1) / LAYOUT_ALIGNMENT * LAYOUT_ALIGNMENT;
-}
-
 /* Whether to try the fused patterns, which cuDNN has for fp16 alone. HEADRACE_CUDA_FUSION=0 leaves
  * them out, to compare. */
 static bool fusion_wanted(const struct plan *plan)
@@ -62,8 +57,8 @@ static struct status plan_init(struct plan *plan)
              "a batch of %u images does not divide over %u GPUs: use a multiple of %u",
              config->batch, devices, devices);
     plan->share = (config->batch + devices - 1) / devices;
-    plan->labels_at = aligned(sizeof plan->header);
-    plan->images_at = plan->labels_at + aligned(plan->share * sizeof(int32_t));
+    plan->labels_at = layout_aligned(sizeof plan->header);
+    plan->images_at = plan->labels_at + layout_aligned(plan->share * sizeof(int32_t));
     plan->slot_bytes = plan->images_at + (size_t)plan->share * config->height * config->width * 3;
     TRY(memory_alloc(devices, sizeof *plan->replicas, &plan->replicas));
     if (config->mode == PLAN_EVAL)
@@ -112,17 +107,6 @@ void plan_close(struct plan *plan)
     memory_free(plan);
 }
 
-static struct status labels_check(const struct plan *plan, const struct step_input *input)
-{
-    const uint32_t classes = plan->store->network->classes;
-    for (uint32_t i = 0; i < plan->config.batch; i++)
-        if (input->labels[i] >= 0 && (uint32_t)input->labels[i] >= classes)
-            FAIL(STATUS_USAGE,
-                 "the label of image %u of the batch is %d, but the network has %u classes", i,
-                 input->labels[i], classes);
-    return OK;
-}
-
 struct calling {
     struct plan *plan;
     const struct step_input *input;
@@ -139,7 +123,7 @@ static struct status one_call(struct device *device, unsigned index, void *conte
 static struct status plan_call(struct plan *plan, const struct step_input *input, unsigned variant)
 {
     struct calling calling = {plan, input, variant};
-    TRY(labels_check(plan, input));
+    TRY(step_check_labels(input->labels, plan->config.batch, plan->store->network->classes));
     TRY(backend_each(plan->backend, one_call, &calling));
     plan->calls++;
     return OK;

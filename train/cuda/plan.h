@@ -67,18 +67,6 @@ struct plan {
     struct step_header header; /* of this call */
 };
 
-/* The members of struct backend_ops. */
-struct status plan_open(struct store *store, const struct plan_config *config,
-                        struct plan **ret_plan);
-void plan_close(struct plan *plan);
-CLEANUP_POINTER(plan_close, struct plan)
-struct status plan_forward_backward(struct plan *plan, const struct step_input *input);
-struct status plan_forward(struct plan *plan, const struct step_input *input);
-struct status plan_metrics(struct plan *plan, struct step_metrics *ret_metrics, size_t capacity,
-                           size_t *ret_count);
-struct status plan_logits(struct plan *plan, float *ret_logits);
-uint64_t plan_bytes(const struct plan *plan);
-
 /* A replica's memory, plans and slots; for the current device. */
 struct status replica_plan_open(struct plan *plan, struct device *device, unsigned index);
 void replica_plan_close(struct plan *plan, unsigned index);

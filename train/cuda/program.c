@@ -4,19 +4,6 @@
 
 #include "base/memory.h"
 
-static const char *const kind_names[] = {
-    [NODE_INPUT] = "an input",
-    [NODE_CONV] = "a convolution",
-    [NODE_BN] = "a normalisation",
-    [NODE_RELU] = "a ReLU",
-    [NODE_ADD] = "an addition",
-    [NODE_MAX_POOL] = "a max pool",
-    [NODE_GLOBAL_AVG_POOL] = "a global average pool",
-    [NODE_BLUR] = "a blur",
-    [NODE_FC] = "a fully connected layer",
-    [NODE_LOSS] = "a loss",
-};
-
 struct operand program_tensor(struct program *program)
 {
     return (struct operand){PLACE_TENSOR, program->tensor_count++};
@@ -61,17 +48,12 @@ static bool trains(const struct walk *walk)
     return walk->program->config.mode == PLAN_TRAIN;
 }
 
-static const char *kind_name(enum node_kind kind)
-{
-    return (size_t)kind < ARRAY_LENGTH(kind_names) ? kind_names[kind] : "something";
-}
-
 static struct status node_refuse(const struct walk *walk, size_t node)
 {
     FAIL(STATUS_UNSUPPORTED,
          "the cuda backend cannot plan node %zu of %s, %s after node %d: it knows a normalisation "
          "after each convolution, then a ReLU, or an addition with a ReLU",
-         node, walk->network->arch, kind_name(walk->network->nodes[node].kind),
+         node, walk->network->arch, node_kind_name(walk->network->nodes[node].kind),
          walk->network->nodes[node].inputs[0]);
 }
 

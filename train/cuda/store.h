@@ -34,19 +34,6 @@ struct store {
     bool statistics_differ;  /* running statistics moved since they were averaged */
 };
 
-/* The members of struct backend_ops. */
-struct status store_open(struct backend *backend, const struct network *network,
-                         struct store **ret_store);
-void store_close(struct store *store);
-CLEANUP_POINTER(store_close, struct store)
-struct status store_write(struct store *store, enum param_role role, size_t param,
-                          const double *values);
-struct status store_read(struct store *store, enum param_role role, size_t param,
-                         double *ret_values);
-struct status store_begin(struct store *store, const struct update_rule *rule);
-struct status store_update(struct store *store);
-struct status store_progress(struct store *store, uint64_t *ret_applied,
-                             struct loss_scale *ret_scale);
 uint64_t store_bytes(const struct store *store);
 
 /* Waits, and gives all devices of this process the mean of their running statistics. The mean over

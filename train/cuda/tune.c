@@ -1,18 +1,13 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 
+#include "train/cuda/errors.h"
+#include "train/cuda/layout.h"
 #include "train/cuda/planner.h"
 
 /* Times plans where they will run. */
 
-enum { WARM_UPS = 2, RUNS = 5, ALIGNMENT_BYTES = 256 };
-
-#define TRY_CUDA(call)                                                                             \
-    do {                                                                                           \
-        cudaError_t cuda_error_ = (call);                                                          \
-        if (cuda_error_ != cudaSuccess)                                                            \
-            FAIL(STATUS_FAILED, "CUDA: %s: %s", #call, cudaGetErrorString(cuda_error_));           \
-    } while (0)
+enum { WARM_UPS = 2, RUNS = 5 };
 
 /* Memory, events and stream of a timing. */
 struct stopwatch {
@@ -31,11 +26,6 @@ static void stopwatch_done(struct stopwatch *watch)
 }
 CLEANUP_VALUE(stopwatch_done, struct stopwatch)
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-}
-
 /* One block for all tensors of a plan and the largest workspace. */
 static struct status stopwatch_open(cudnnHandle_t handle, struct cudnn_plan *const *plans,
                                     size_t count, struct plan_pointers *ret_pointers,
@@ -43,7 +33,7 @@ static struct status stopwatch_open(cudnnHandle_t handle, struct cudnn_plan *con
 {
     uint64_t tensors = 0, workspace = 0;
     for (unsigned i = 0; i < TENSOR_COUNT; i++)
-        tensors += aligned(cudnn_plan_layout(plans[0], i)->bytes);
+        tensors += layout_aligned(cudnn_plan_layout(plans[0], i)->bytes);
     for (size_t i = 0; i < count; i++)
         if (cudnn_plan_workspace(plans[i]) > workspace)
             workspace = cudnn_plan_workspace(plans[i]);
@@ -55,7 +45,7 @@ static struct status stopwatch_open(cudnnHandle_t handle, struct cudnn_plan *con
     uint8_t *next = watch->memory;
     for (unsigned i = 0; i < TENSOR_COUNT; i++) {
         ret_pointers->at[i] = next;
-        next += aligned(cudnn_plan_layout(plans[0], i)->bytes);
+        next += layout_aligned(cudnn_plan_layout(plans[0], i)->bytes);
     }
     *ret_workspace = workspace > 0 ? next : NULL;
     return OK;

@@ -307,17 +307,6 @@ static const struct place *logits_place(const struct plan *plan)
     return input_place(plan, &plan->network->nodes[plan->network->node_count - 1], 0);
 }
 
-static struct status labels_check(const struct plan *plan, const struct step_input *input)
-{
-    for (uint32_t n = 0; n < plan->config.batch; n++)
-        if (input->labels[n] >= 0 && (uint32_t)input->labels[n] >= plan->network->classes)
-            FAIL(STATUS_USAGE,
-                 "the label of image %u of the batch is %d, but the network has %u "
-                 "classes",
-                 n, input->labels[n], plan->network->classes);
-    return OK;
-}
-
 /* The images into the first node's output, mixed where the input says so. */
 static void images_take(const struct plan *plan, const struct step_input *input)
 {
@@ -338,7 +327,7 @@ static void images_take(const struct plan *plan, const struct step_input *input)
 /* From the images to the loss; in TRAIN plans the logits' gradient too. */
 static struct status forward_run(struct plan *plan, const struct step_input *input)
 {
-    TRY(labels_check(plan, input));
+    TRY(step_check_labels(input->labels, plan->config.batch, plan->network->classes));
     images_take(plan, input);
     for (size_t i = 1; i < plan->network->node_count; i++)
         TRY(node_forward(plan, i));
