@@ -15,7 +15,8 @@ static const struct option_usage usage = {
     .details =
         "DIR (or --data) holds train.idx and val.idx, or class folders train/ and val/. RUN_DIR "
         "gets checkpoint.safetensors and model_best.safetensors (weights under torchvision's "
-        "names), a .state beside each that --resume goes on from, and log.jsonl. SIGINT, SIGTERM "
+        "names), a .state beside each that --resume goes on from, with --ema the average in "
+        "ema.safetensors, and log.jsonl. SIGINT, SIGTERM "
         "and SIGUSR1 finish the step, save, and end with status 75.\n\n"
         "Several processes train together when a launcher starts them: mpirun, srun, or torchrun "
         "--no-python. --batch-size is divided among them, each batch is the same as in one "

@@ -151,13 +151,14 @@ static void test_micro_batches_are_divided_too(void **state)
 static void test_a_resumed_run_is_the_same(void **state)
 {
     (void)state;
-    run_well(2, SYNTHETIC "-b 6 --epochs 2 --out ", "whole");
-    run_well(2, SYNTHETIC "-b 6 --epochs 2 --steps 2 --out ", "parts");
+    run_well(2, SYNTHETIC "-b 6 --epochs 2 --ema 0.9 --ema-steps 1 --out ", "whole");
+    run_well(2, SYNTHETIC "-b 6 --epochs 2 --ema 0.9 --ema-steps 1 --steps 2 --out ", "parts");
     run_well(2, "--resume auto --steps 5 --out ", "parts");
     run_well(2, "--resume auto --out ", "parts");
     run_well(2, "--resume auto --out ", "parts"); /* nothing is left to do */
     assert_same_file(test_path("whole/checkpoint.safetensors"),
                      test_path("parts/checkpoint.safetensors"));
+    assert_same_file(test_path("whole/ema.safetensors"), test_path("parts/ema.safetensors"));
 }
 
 /* Another number of processes goes on with the same batches. */

@@ -109,7 +109,7 @@ static struct status state_write(const struct weights *weights, const struct buf
     CLEANUP(buffer_done) struct buffer text = {0};
     const char *document_text;
     size_t count;
-    TRY(weights_describe_momentum(weights, &names, &tensors, &count));
+    TRY(weights_describe_state(weights, &names, &tensors, &count));
     TRY(buffer_append(&text, document->data, document->length));
     TRY(buffer_text(&text, &document_text));
     uint32_t data_crc = 0;
@@ -216,6 +216,18 @@ struct status checkpoint_save(const char *stem, const struct weights *weights,
     return pair_publish(stem, &paths, &new_weights, &new_state);
 }
 
+struct status checkpoint_save_average(const char *stem, const struct weights *weights)
+{
+    CLEANUP(paths_done) struct paths paths = {0};
+    CLEANUP(pending_done) struct pending file = {0};
+    const struct weights average = weights_average_view(weights);
+    TRY(paths_make(stem, &paths));
+    TRY(file_writer_open(paths.weights, &file.writer));
+    struct file_sink sink = {.writer = file.writer};
+    TRY(weights_write(&average, &sink));
+    return pending_publish(&file, paths.weights);
+}
+
 /* Copies through memory: for file systems without hard links. */
 static struct status pair_rewrite(const char *from, const char *stem)
 {
@@ -275,7 +287,7 @@ static struct status document_parse(const struct safetensors *file, const char *
         FAIL(STATUS_CORRUPT, "'%s' is no state of a headrace run", path);
     TRY(crc_check(path, "the state", safetensors_metadata(file, state_crc_key),
                   crc32c_update(0, text, strlen(text))));
-    TRY(crc_check(path, "the momentum", safetensors_metadata(file, data_crc_key),
+    TRY(crc_check(path, "momentum and average", safetensors_metadata(file, data_crc_key),
                   safetensors_data_crc(file)));
     return json_parse(text, strlen(text), path, ret_document);
 }
@@ -355,7 +367,7 @@ static struct status checkpoint_fill(struct checkpoint *checkpoint, const struct
     TRY(status_context(identity_get(checkpoint->document, &identity), "'%s'", paths->state));
     TRY(weights_find(paths, &identity, &weights_file, &weights_path));
     TRY(weights_from_safetensors(checkpoint->weights, weights_file, weights_path, NULL));
-    return weights_momentum_from_safetensors(checkpoint->weights, state_file, paths->state);
+    return weights_state_from_safetensors(checkpoint->weights, state_file, paths->state);
 }
 
 static struct status checkpoint_load_once(const char *stem, const struct paths *paths,

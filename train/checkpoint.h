@@ -4,9 +4,10 @@
 /* Checkpoints. One is a pair of files:
  *
  *     STEM.safetensors  the weights alone, as torchvision's load_state_dict(strict=True) takes them
- *     STEM.state        a safetensors file too: momentum ("momentum.NAME"), and in its metadata the
- *                       run's state and options as JSON with checksums, and the size and CRC-32C of
- * the weights that belong to it
+ *     STEM.state        a safetensors file too: momentum ("momentum.NAME"),
+ *                       the average of --ema ("average.NAME") where one is kept, and in its
+ * metadata the run's state and options as JSON with checksums, and the size and CRC-32C of the
+ * weights that belong to it
  *
  * A pair is replaced as follows, so that a kill at any point leaves a whole one: both are written
  * beside and synced; the old weights get a second name, STEM.previous.safetensors; the new weights,
@@ -34,6 +35,10 @@ bool checkpoint_exists(const char *stem);
 struct status checkpoint_save(const char *stem, const struct weights *weights,
                               const struct run_state *state, const struct class_table *classes,
                               const struct json *options);
+
+/* Replaces STEM.safetensors by the average that the weights keep, under torchvision's names. The
+ * state has it too: this file is for those who use the network. */
+struct status checkpoint_save_average(const char *stem, const struct weights *weights);
 
 /* Makes the pair at STEM the pair at `from` too, without a second copy where the file system has
  * hard links. What `from` becomes later does not change it. */

@@ -50,6 +50,11 @@ const struct option train_option_table[] = {
     {"nesterov", 0, OPT_FLAG, FIELD(nesterov), .help = "Nesterov's momentum"},
     {"label-smoothing", 0, OPT_REAL, FIELD(label_smoothing), 0, .999, .value = "X",
      .help = "label smoothing (default %d)"},
+    {"ema", 0, OPT_REAL, FIELD(ema), 0, 1, .value = "DECAY",
+     .help = "keep an average of the weights too, as torchvision's reference training does with "
+             "0.99998 (rescaled by batch and epochs); 0: do not"},
+    {"ema-steps", 0, OPT_INT, FIELD(ema_steps), 1, MAX_COUNT, .value = "N",
+     .help = "steps between two moves of the average (default %d)"},
     {"mixup", 0, OPT_REAL, FIELD(mixup), 0, 1e3, .value = "ALPHA",
      .help = "mix each image and its target with its neighbour's, by a share from Beta(ALPHA, "
              "ALPHA); 0: do not"},
@@ -174,6 +179,7 @@ void train_options_init(struct train_options *options)
         .lr_step_epochs = 30,
         .lr_factor = .1,
         .lr_end = 1e-4,
+        .ema_steps = 32,
         .lars_eta = 1e-3,
         .out = "run",
         .print_freq = 10,
@@ -265,5 +271,16 @@ struct ramp train_options_ramp(const struct train_options *options)
         .last_size = (uint32_t)options->image_size,
         .first_epoch = (uint64_t)options->ramp_start,
         .last_epoch = (uint64_t)options->ramp_end,
+    };
+}
+
+struct ema train_options_ema(const struct train_options *options)
+{
+    return (struct ema){
+        .decay = options->ema,
+        .every = (uint64_t)options->ema_steps,
+        .batch = (uint64_t)options->batch_size,
+        .epochs = (uint64_t)options->epochs,
+        .warmup_epochs = options->warmup_epochs,
     };
 }

@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "train/backend.h"
+#include "train/ema.h"
 #include "train/ramp.h"
 #include "train/schedule.h"
 
@@ -57,7 +58,9 @@ struct train_options {
     int schedule, schedule_unit; /* enum schedule_shape, schedule_unit */
     double warmup_epochs, lr_step_epochs, lr_factor, lr_end;
     int optimizer; /* enum optimizer */
-    double mixup;  /* alpha; 0: none */
+    double ema;    /* decay; 0: no average */
+    int64_t ema_steps;
+    double mixup; /* alpha; 0: none */
     double lars_eta, lars_epsilon;
 
     /* Run */
@@ -83,6 +86,7 @@ struct status train_options_loss_scale(const struct train_options *options, enum
                                        struct loss_scale *ret_scale);
 struct schedule train_options_schedule(const struct train_options *options,
                                        uint64_t steps_per_epoch);
+struct ema train_options_ema(const struct train_options *options);
 struct ramp train_options_ramp(const struct train_options *options);
 
 #endif

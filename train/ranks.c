@@ -140,12 +140,18 @@ static struct status document_share(struct comm *comm, struct checkpoint *checkp
 static struct status weights_share(struct comm *comm, struct weights *weights)
 {
     const struct network *network = weights->network;
+    uint8_t has_average = weights->average != NULL;
+    TRY(comm_broadcast(comm, &has_average, sizeof has_average, 0));
+    if (has_average)
+        TRY(weights_open_average(weights));
     for (size_t p = 0; p < network->param_count; p++) {
         size_t bytes = network->params[p].count * sizeof(float);
         if (weights->values[p])
             TRY(comm_broadcast(comm, weights->values[p], bytes, 0));
         if (weights->momentum[p])
             TRY(comm_broadcast(comm, weights->momentum[p], bytes, 0));
+        if (has_average && weights->average[p])
+            TRY(comm_broadcast(comm, weights->average[p], bytes, 0));
     }
     return comm_broadcast(comm, weights->counters, network->param_count * sizeof *weights->counters,
                           0);

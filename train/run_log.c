@@ -109,19 +109,32 @@ struct status run_log_loader(struct run_log *log, uint64_t epoch,
     return run_log_print(log, "%s", loader_statistics_text(statistics, text));
 }
 
-struct status run_log_eval(struct run_log *log, uint64_t epoch, const struct metric_sums *sums,
-                           double seconds)
+static struct status eval_put(struct run_log *log, const char *kind, const char *title,
+                              uint64_t epoch, const struct metric_sums *sums, double seconds)
 {
     struct json *record = json_object_new();
     json_set_integer(record, "epoch", (int64_t)epoch);
     sums_set(record, sums);
     json_set_integer(record, "images", (int64_t)sums->count);
     json_set_real(record, "seconds", seconds);
-    run_log_record(log, "eval", record);
+    run_log_record(log, kind, record);
 
     CLEANUP(buffer_done) struct buffer text = {0};
+    TRY(buffer_append_text(&text, "%s", title));
     TRY(line_append_summary(&text, sums));
     return text_print(log, &text);
+}
+
+struct status run_log_eval(struct run_log *log, uint64_t epoch, const struct metric_sums *sums,
+                           double seconds)
+{
+    return eval_put(log, "eval", "", epoch, sums, seconds);
+}
+
+struct status run_log_eval_average(struct run_log *log, uint64_t epoch,
+                                   const struct metric_sums *sums, double seconds)
+{
+    return eval_put(log, "eval_ema", "EMA", epoch, sums, seconds);
 }
 
 static struct status record_append(const struct run_log *log, const char *kind,

@@ -34,6 +34,10 @@ struct status run_log_loader(struct run_log *log, uint64_t epoch,
 /* The end of an evaluation after `epoch`. */
 struct status run_log_eval(struct run_log *log, uint64_t epoch, const struct metric_sums *sums,
                            double seconds);
+/* The same of the average of the weights, as a record of the kind "eval_ema" and "EMA * Acc@1 …".
+ */
+struct status run_log_eval_average(struct run_log *log, uint64_t epoch,
+                                   const struct metric_sums *sums, double seconds);
 /* Appends a record of a kind; takes ownership of `record`. A file that cannot be written is said
  * once, and the run goes on. */
 void run_log_record(struct run_log *log, const char *kind, struct json *record);

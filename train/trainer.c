@@ -15,6 +15,8 @@ static struct status checkpoint_put(struct trainer *trainer, bool is_best)
 {
     TRY(checkpoint_save(trainer->checkpoint_stem, trainer->weights, &trainer->state,
                         trainer->data->classes, trainer->stored_options));
+    if (trainer->weights->average)
+        TRY(checkpoint_save_average(trainer->average_stem, trainer->weights));
     struct json *record = json_object_new();
     json_set_integer(record, "epoch", (int64_t)trainer->state.epoch);
     json_set_integer(record, "step", (int64_t)trainer->state.step);
@@ -157,9 +159,9 @@ static struct status epoch_train(struct trainer *trainer)
     return losses_tell(trainer);
 }
 
-struct status trainer_evaluate(struct trainer *trainer, struct metric_sums *ret_sums)
+/* With the weights that the device has. */
+static struct status set_evaluate(struct trainer *trainer, struct metric_sums *ret_sums)
 {
-    double started_s = clock_seconds();
     const struct evaluation evaluation = {
         .model = trainer->model,
         .plan = trainer->eval_plan,
@@ -167,8 +169,36 @@ struct status trainer_evaluate(struct trainer *trainer, struct metric_sums *ret_
         .feed = trainer->data->val,
         .comm = trainer->comm,
     };
-    TRY(evaluate_run(&evaluation, trainer->log, (uint64_t)trainer->options->print_freq, ret_sums));
+    return evaluate_run(&evaluation, trainer->log, (uint64_t)trainer->options->print_freq,
+                        ret_sums);
+}
+
+struct status trainer_evaluate(struct trainer *trainer, struct metric_sums *ret_sums)
+{
+    double started_s = clock_seconds();
+    TRY(set_evaluate(trainer, ret_sums));
     return run_log_eval(trainer->log, trainer->state.epoch, ret_sums, clock_seconds() - started_s);
+}
+
+/* The accuracy of the average; the device has the weights again afterwards, whatever happened. */
+static struct status average_evaluate(struct trainer *trainer)
+{
+    double started_s = clock_seconds();
+    struct metric_sums sums;
+    if (!trainer->weights->average)
+        return OK;
+    const struct weights average = weights_average_view(trainer->weights);
+    TRY(model_read(trainer->model, trainer->weights, false));
+    TRY(model_write(trainer->model, &average, false));
+    struct status status = set_evaluate(trainer, &sums);
+    struct status restored = model_write(trainer->model, trainer->weights, false);
+    if (status.code != STATUS_DONE) {
+        status_ignore(restored);
+        return status;
+    }
+    TRY(restored);
+    return run_log_eval_average(trainer->log, trainer->state.epoch, &sums,
+                                clock_seconds() - started_s);
 }
 
 /* Evaluates, moves to the next epoch and saves. */
@@ -179,6 +209,7 @@ static struct status epoch_finish(struct trainer *trainer)
     if (trainer->data->val) {
         struct metric_sums sums;
         TRY(trainer_evaluate(trainer, &sums));
+        TRY(average_evaluate(trainer));
         is_best = sums_top1(&sums) > state->best_top1;
         if (is_best) {
             state->best_top1 = sums_top1(&sums);

@@ -26,7 +26,7 @@ struct trainer {
     struct plan *train_plan, *eval_plan; /* NULL: not needed */
     struct mirrored *mirrored;           /* NULL: evaluation takes images as they are */
     struct run_log *log;
-    char *checkpoint_stem, *best_stem;
+    char *checkpoint_stem, *best_stem, *average_stem;
     struct schedule schedule;
     struct ramp ramp;
     uint32_t image_size; /* of the training plan and feed */

@@ -59,10 +59,12 @@ static struct status run_folder_make(struct trainer *trainer)
     const char *out = trainer->options->out;
     TRY(path_join(out, "checkpoint", &trainer->checkpoint_stem));
     TRY(path_join(out, "model_best", &trainer->best_stem));
+    TRY(path_join(out, "ema", &trainer->average_stem));
     if (!trainer_writes(trainer))
         return OK;
     TRY(folder_create(out));
     TRY(checkpoint_recover(trainer->checkpoint_stem));
+    TRY(checkpoint_recover(trainer->average_stem));
     return checkpoint_recover(trainer->best_stem);
 }
 
@@ -71,6 +73,8 @@ static struct status network_make(struct trainer *trainer)
     if (trainer->checkpoint) {
         trainer->network = MOVE(trainer->checkpoint->network);
         trainer->weights = MOVE(trainer->checkpoint->weights);
+        if (trainer->options->ema == 0)
+            weights_close_average(trainer->weights);
         return OK;
     }
     TRY(network_open(train_options_arch(trainer->options),
@@ -474,6 +478,7 @@ void trainer_close(struct trainer *trainer)
     json_free(trainer->stored_options);
     memory_free(trainer->inputs);
     memory_free(trainer->checkpoint_stem);
+    memory_free(trainer->average_stem);
     memory_free(trainer->best_stem);
     memory_free(trainer);
 }

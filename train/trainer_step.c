@@ -245,6 +245,17 @@ static struct status line_print(struct trainer *trainer, uint64_t step, double n
     return run_log_train(trainer->log, line);
 }
 
+/* Moves the average of --ema where the step that was made asks for it. */
+static struct status average_move(struct trainer *trainer)
+{
+    const struct ema ema = train_options_ema(trainer->options);
+    double decay;
+    if (!ema_is_due(&ema, trainer->state.epoch, trainer->state.step, &decay))
+        return OK;
+    TRY(model_read(trainer->model, trainer->weights, false));
+    return weights_average(trainer->weights, decay);
+}
+
 struct status trainer_step(struct trainer *trainer)
 {
     struct run_state *state = &trainer->state;
@@ -252,6 +263,7 @@ struct status trainer_step(struct trainer *trainer)
     uint64_t step = state->step;
     double started_s = clock_seconds(), waited_s = 0;
     TRY(step_compute(trainer, &waited_s));
+    TRY(average_move(trainer));
     trainer->saved = false;
     state->step++;
     bool print = step % (uint64_t)trainer->options->print_freq == 0;

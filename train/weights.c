@@ -7,6 +7,8 @@
 
 static const char module_prefix[] = "module.";
 static const char momentum_prefix[] = "momentum.";
+static const char average_prefix[] = "average.";
+enum { LONGEST_PREFIX = sizeof momentum_prefix };
 
 static uint64_t floats_needed(const struct network *network)
 {
@@ -44,6 +46,12 @@ struct status weights_open(const struct network *network, struct weights **ret_w
     return OK;
 }
 
+void weights_close_average(struct weights *weights)
+{
+    memory_free(MOVE(weights->average));
+    memory_free(MOVE(weights->average_memory));
+}
+
 void weights_close(struct weights *weights)
 {
     if (!weights)
@@ -52,6 +60,7 @@ void weights_close(struct weights *weights)
     memory_free(weights->momentum);
     memory_free(weights->counters);
     memory_free(weights->memory);
+    weights_close_average(weights);
     memory_free(weights);
 }
 
@@ -175,22 +184,42 @@ struct status weights_from_safetensors(struct weights *weights, const struct saf
     return OK;
 }
 
-struct status weights_momentum_from_safetensors(struct weights *weights,
-                                                const struct safetensors *file, const char *path)
+/* Takes the arrays that are not NULL from the tensors of that prefix. */
+static struct status arrays_take(const struct network *network, float *const *arrays,
+                                 const char *prefix, const struct safetensors *file,
+                                 const char *path)
 {
-    for (size_t i = 0; i < weights->network->param_count; i++) {
-        const struct param *param = &weights->network->params[i];
-        if (!weights->momentum[i])
+    for (size_t i = 0; i < network->param_count; i++) {
+        const struct param *param = &network->params[i];
+        if (!arrays[i])
             continue;
-        char name[sizeof param->name + sizeof momentum_prefix];
-        snprintf(name, sizeof name, "%s%s", momentum_prefix, param->name);
+        char name[sizeof param->name + LONGEST_PREFIX];
+        snprintf(name, sizeof name, "%s%s", prefix, param->name);
         const struct safetensor *tensor = safetensors_find(file, name);
         if (!tensor)
             FAIL(STATUS_CORRUPT, "'%s': no tensor '%s'", path, name);
         TRY(shape_check(param, tensor, path));
-        TRY(status_context(safetensor_read(tensor, weights->momentum[i]), "'%s'", path));
+        TRY(status_context(safetensor_read(tensor, arrays[i]), "'%s'", path));
     }
     return OK;
+}
+
+static bool has_average(const struct safetensors *file)
+{
+    for (size_t i = 0; i < safetensors_count(file); i++)
+        if (strncmp(safetensors_at(file, i)->name, average_prefix, sizeof average_prefix - 1) == 0)
+            return true;
+    return false;
+}
+
+struct status weights_state_from_safetensors(struct weights *weights,
+                                             const struct safetensors *file, const char *path)
+{
+    TRY(arrays_take(weights->network, weights->momentum, momentum_prefix, file, path));
+    if (!has_average(file))
+        return OK;
+    TRY(weights_open_average(weights));
+    return arrays_take(weights->network, weights->average, average_prefix, file, path);
 }
 
 static struct safetensor tensor_of(const struct param *param, const char *name, const void *data)
@@ -223,24 +252,78 @@ struct status weights_describe_values(const struct weights *weights,
     return OK;
 }
 
-struct status weights_describe_momentum(const struct weights *weights, struct arena *names,
-                                        struct safetensor **ret_tensors, size_t *ret_count)
+/* Adds the arrays that are not NULL to `tensors`, which has room. */
+static struct status arrays_describe(const struct network *network, float *const *arrays,
+                                     const char *prefix, struct arena *names,
+                                     struct safetensor *tensors, size_t *count)
+{
+    for (size_t i = 0; i < network->param_count; i++) {
+        const struct param *param = &network->params[i];
+        if (!arrays[i])
+            continue;
+        char name[sizeof param->name + LONGEST_PREFIX];
+        const char *copy;
+        int length = snprintf(name, sizeof name, "%s%s", prefix, param->name);
+        TRY(arena_copy(names, name, (size_t)length, &copy));
+        tensors[(*count)++] = tensor_of(param, copy, arrays[i]);
+    }
+    return OK;
+}
+
+struct status weights_describe_state(const struct weights *weights, struct arena *names,
+                                     struct safetensor **ret_tensors, size_t *ret_count)
 {
     const struct network *network = weights->network;
     CLEANUP(memory_free) struct safetensor *tensors = NULL;
-    TRY(memory_alloc(network->param_count, sizeof *tensors, &tensors));
     size_t count = 0;
-    for (size_t i = 0; i < network->param_count; i++) {
-        const struct param *param = &network->params[i];
-        if (!weights->momentum[i])
-            continue;
-        char name[sizeof param->name + sizeof momentum_prefix];
-        const char *copy;
-        int length = snprintf(name, sizeof name, "%s%s", momentum_prefix, param->name);
-        TRY(arena_copy(names, name, (size_t)length, &copy));
-        tensors[count++] = tensor_of(param, copy, weights->momentum[i]);
-    }
+    TRY(memory_alloc(2 * network->param_count, sizeof *tensors, &tensors));
+    TRY(arrays_describe(network, weights->momentum, momentum_prefix, names, tensors, &count));
+    if (weights->average)
+        TRY(arrays_describe(network, weights->average, average_prefix, names, tensors, &count));
     *ret_count = count;
     *ret_tensors = MOVE(tensors);
     return OK;
+}
+
+struct status weights_open_average(struct weights *weights)
+{
+    const struct network *network = weights->network;
+    CLEANUP(memory_free) float **arrays = NULL;
+    uint64_t count = 0;
+    if (weights->average)
+        return OK;
+    for (size_t i = 0; i < network->param_count; i++)
+        count += weights->values[i] ? network->params[i].count : 0;
+    TRY(memory_alloc(network->param_count, sizeof *arrays, &arrays));
+    TRY(memory_alloc(count, sizeof *weights->average_memory, &weights->average_memory));
+    float *next = weights->average_memory;
+    for (size_t i = 0; i < network->param_count; i++) {
+        if (!weights->values[i])
+            continue;
+        arrays[i] = next;
+        next += network->params[i].count;
+    }
+    weights->average = MOVE(arrays);
+    return OK;
+}
+
+struct status weights_average(struct weights *weights, double decay)
+{
+    const float keep = weights->average ? (float)decay : 0, take = (float)(1 - decay);
+    TRY(weights_open_average(weights));
+    for (size_t p = 0; p < weights->network->param_count; p++) {
+        const float *values = weights->values[p];
+        float *average = weights->average[p];
+        for (uint64_t i = 0; values && i < weights->network->params[p].count; i++)
+            average[i] = keep > 0 ? keep * average[i] + take * values[i] : values[i];
+    }
+    return OK;
+}
+
+struct weights weights_average_view(const struct weights *weights)
+{
+    struct weights view = *weights;
+    view.values = weights->average;
+    view.average = NULL;
+    return view;
 }

@@ -19,6 +19,9 @@ struct weights {
     float **momentum;              /* by parameter; NULL for what is not trained */
     int64_t *counters;             /* by parameter; num_batches_tracked, else 0 */
     float *memory;                 /* behind values and momentum */
+    float *
+        *average; /* by parameter; NULL for counters: what weights_average keeps; NULL: nothing */
+    float *average_memory;
 };
 
 /* All zero. `network` must outlive the weights. */
@@ -33,17 +36,26 @@ CLEANUP_POINTER(weights_close, struct weights)
 struct status weights_from_safetensors(struct weights *weights, const struct safetensors *file,
                                        const char *path, bool *ret_stripped);
 
-/* Takes the momentum from tensors named "momentum.NAME". Fails when one is missing or has another
- * shape. */
-struct status weights_momentum_from_safetensors(struct weights *weights,
-                                                const struct safetensors *file, const char *path);
+/* Takes the momentum from tensors named "momentum.NAME", and the average from "average.NAME" where
+ * the file has one. Fails when one is missing or has another shape. */
+struct status weights_state_from_safetensors(struct weights *weights,
+                                             const struct safetensors *file, const char *path);
 
 /* Describes the weights as tensors for safetensors_write: values and counters in the order of the
- * state_dict, or the momentum, whose names go into `names`. *ret_tensors is heap memory
+ * state_dict, or momentum and average, whose names go into `names`. *ret_tensors is heap memory
  * (memory_free) that borrows from the weights and the names. */
 struct status weights_describe_values(const struct weights *weights,
                                       struct safetensor **ret_tensors, size_t *ret_count);
-struct status weights_describe_momentum(const struct weights *weights, struct arena *names,
-                                        struct safetensor **ret_tensors, size_t *ret_count);
+struct status weights_describe_state(const struct weights *weights, struct arena *names,
+                                     struct safetensor **ret_tensors, size_t *ret_count);
+
+/* Moves the average towards the values, running statistics too: average = decay·average + (1 −
+ * decay)·value. The first one is the values themselves, and so is every one with decay 0. */
+struct status weights_average(struct weights *weights, double decay);
+/* Makes room for an average where there is none; it is all zero. */
+struct status weights_open_average(struct weights *weights);
+void weights_close_average(struct weights *weights);
+/* The average as values, with the same counters: borrows all from the weights. */
+struct weights weights_average_view(const struct weights *weights);
 
 #endif
