@@ -44,7 +44,7 @@ CUDA_TEST_OBJ := $(CUDA_KERNELS:%.cu=$(BUILD)/obj/%.cu.o) $(addprefix $(BUILD)/o
 # What the kernels and the runtime's stand-in are tested with, without cuDNN and NCCL.
 CUDART_TEST_OBJ := $(filter %.cu.o $(BUILD)/obj/tests/cuda/cudart_%,$(CUDA_TEST_OBJ))
 CUDART_TESTS    := $(addprefix $(BUILD)/tests/test_cuda_,kernels standin update)
-GPU_TESTS        = $(if $(HAVE_CUDA),$(addprefix $(BUILD)/gpu/test_cuda_,kernels update))
+GPU_TESTS        = $(if $(HAVE_CUDA),$(addprefix $(BUILD)/gpu/test_cuda_,kernels update parity))
 CMD_OBJ   := $(call objects,$(CMD_SRC))
 DEMO_OBJ  := $(call objects,$(DEMO_SRC))
 # The reference backend once more in double precision: the oracle of the tests.
@@ -149,7 +149,7 @@ $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 # --- Rules ------------------------------------------------------------------------------------------
 
-.PHONY: all test check check-plans check-gpu demo lint format fuzz fuzzers install clean help FORCE
+.PHONY: all test check check-plans check-gpu gpu-bundle demo lint format fuzz fuzzers install clean help FORCE
 
 all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(DEMO) $(MODULES)
 ifeq ($(HAVE_ONEDNN),)
@@ -233,15 +233,18 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $
 $(BUILD)/tests/test_cpu_kernels: $(filter $(BUILD)/obj/train/cpu/kernels%,$(CPU_OBJ))
 
 # The CUDA backend's own host code on the CPU: only the names of CUDA's libraries are others'.
-$(filter-out $(BUILD)/tests/test_cuda_plans $(CUDART_TESTS),$(filter $(BUILD)/tests/test_cuda_%,$(TESTS))): $(CUDA_OBJ) $(CUDA_TEST_OBJ)
+$(filter-out $(BUILD)/tests/test_cuda_plans $(CUDART_TESTS),$(filter $(BUILD)/tests/test_cuda_%,$(TEST_SRC:%.c=$(BUILD)/%))): \
+    $(CUDA_OBJ) $(CUDA_TEST_OBJ)
 
 $(CUDART_TESTS): $(CUDART_TEST_OBJ)
 
-# The kernels themselves, for all architectures; their tests are skipped where no GPU is.
+# The kernels themselves, for all architectures, and the whole backend; these tests are skipped where no GPU is.
 $(BUILD)/gpu/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(TRAIN_OBJ) $(CUDA_GPU_OBJ) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -L$(CUDA)/lib64 -lcudart_static -lrt -lcmocka $(LIBS)
+	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' $(CUDA_LIBS) -lcmocka $(LIBS)
+
+$(BUILD)/gpu/test_cuda_parity: $(CUDA_OBJ) $(BUILD)/obj/tests/support/rig.o $(BUILD)/obj/tests/support/replicas.o $(REF64)
 
 # The real cuDNN makes the backend's plans for described devices; it looks for a driver, which has no devices.
 $(BUILD)/tests/test_cuda_plans: $(PLAN_OBJ) | $(BUILD)/tests/driver/libcuda.so
@@ -251,6 +254,24 @@ $(BUILD)/tests/driver/libcuda.so: $(BUILD)/obj/tests/cuda/driver/no_device.o
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ $(HR_LDFLAGS)
+
+# The same module for tests of what runs it: on the CPU, by stand-ins.
+$(BUILD)/trial/headrace-cuda.so: $(CUDA_OBJ) $(CUDA_TEST_OBJ) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -shared $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' -ldl -lm
+
+BUNDLE_SCRIPTS := $(wildcard scripts/gpu_*)
+# What scripts/gpu_check.sh takes to a machine with a GPU.
+$(BUILD)/gpu/bundle.tar.gz: $(PROGRAM) $(BUILD)/headrace-cuda.so $(GPU_TESTS) $(BUILD)/tests/bench_backend $(BUNDLE_SCRIPTS)
+	@BUILD=$(BUILD) scripts/gpu_bundle.sh $(BUILD)/gpu/bundle $(filter %.so,$^) $(filter $(BUILD)/gpu/% $(BUILD)/tests/%,$^)
+	@tar -C $(@D) -czf $@ bundle
+	@du -h $@
+
+# The same with the stand-ins, to try the script where no GPU is.
+$(BUILD)/trial/bundle/gpu_check.sh: $(PROGRAM) $(DEMO) $(BUILD)/trial/headrace-cuda.so $(GPU_TESTS:$(BUILD)/gpu/%=$(BUILD)/tests/%) \
+    $(BUILD)/tests/bench_backend $(BUNDLE_SCRIPTS)
+	@BUILD=$(BUILD) RECORDS=drawn scripts/gpu_bundle.sh $(@D) $(filter %.so,$^) $(filter $(BUILD)/tests/%,$^)
 
 $(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench_%.o $(TRAIN_OBJ) $(LIBRARY)
 	@mkdir -p $(@D)
@@ -283,11 +304,14 @@ test:
 	@scripts/setup.sh --test
 	@$(MAKE) $(JOBS) --no-print-directory check
 
-check: all $(TESTS)
+check: all $(TESTS) $(if $(filter tests/cli/gpu_check.sh,$(CLI_TESTS)),$(if $(HAVE_CUDA),$(BUILD)/trial/bundle/gpu_check.sh))
 	@BUILD=$(BUILD) T="$(T)" scripts/run_tests.sh $(TESTS) $(CLI_TESTS)
 
 check-plans: $(BUILD)/tests/test_cuda_plans
 	@HEADRACE_PLANS=all $<
+
+gpu-bundle: $(if $(HAVE_CUDA),$(BUILD)/gpu/bundle.tar.gz)
+	@$(if $^,true,echo "there is nothing to check on a GPU: no CUDA toolkit was found (CUDA=$(CUDA))")
 
 check-gpu: $(GPU_TESTS)
 	@$(if $^,BUILD=$(BUILD) scripts/run_tests.sh $^,echo "the CUDA kernels are not built: no CUDA toolkit was found (CUDA=$(CUDA))")
@@ -342,6 +366,7 @@ help:
 	@echo "make test [T=NAME]   sets up, then runs all tests, or tests/test_NAME.c and tests/cli/NAME.sh"
 	@echo "make check-plans     cuDNN's plans for every layer, type and described device (half an hour)"
 	@echo "make check-gpu       builds the CUDA kernels for all architectures; tests them where a GPU is"
+	@echo "make gpu-bundle      what scripts/gpu_check.sh needs on a machine with a GPU: build/gpu/bundle.tar.gz"
 	@echo "make lint            checks the direction of includes and the style"
 	@echo "make format          lets clang-format rewrite the sources"
 	@echo "make fuzz            builds the fuzz targets; FUZZ_SECONDS=N also runs each for N seconds"

@@ -15,15 +15,14 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "train/initialise.h"
-#include "train/module.h"
+#include "train/model.h"
 
 #define BENCH_CLASSES 1000
 
 struct bench {
-    const struct backend_ops *ops;
     struct network *network;
-    struct backend *backend;
-    struct store *store;
+    struct model *model;
+    const struct backend_ops *ops; /* the model's */
     struct plan *plan;
     struct plan_config config;
     void *images;
@@ -39,24 +38,31 @@ static struct status number_read(const char *text, long *ret_number)
     return OK;
 }
 
-/* Normal noise, in f32 or bf16. */
+/* Noise: normal in f32 and bf16, any byte otherwise. */
+static void pixel_make(struct random_stream *stream, enum tensor_type type, void *pixels, size_t i)
+{
+    if (type == TENSOR_U8) {
+        ((uint8_t *)pixels)[i] = (uint8_t)random_below(stream, 256);
+        return;
+    }
+    float value = (float)random_normal(stream);
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (type == TENSOR_F32)
+        ((float *)pixels)[i] = value;
+    else
+        ((uint16_t *)pixels)[i] = (uint16_t)(bits >> 16);
+}
+
 static struct status images_make(struct bench *bench)
 {
     struct tensor_format format = {0};
-    bench->ops->input_format(bench->backend, &format);
+    bench->ops->input_format(bench->model->backend, &format);
     size_t count = (size_t)bench->config.batch * bench->config.height * bench->config.width * 3;
-    size_t element_bytes = format.type == TENSOR_F32 ? 4 : 2;
     struct random_stream stream = random_stream_make(1, RANDOM_SYNTHETIC, 0, 0);
-    TRY(memory_alloc_tensor(count * element_bytes, &bench->images));
-    for (size_t i = 0; i < count; i++) {
-        float value = (float)random_normal(&stream);
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        if (format.type == TENSOR_F32)
-            ((float *)bench->images)[i] = value;
-        else
-            ((uint16_t *)bench->images)[i] = (uint16_t)(bits >> 16);
-    }
+    TRY(memory_alloc_tensor(count * tensor_type_bytes(format.type), &bench->images));
+    for (size_t i = 0; i < count; i++)
+        pixel_make(&stream, format.type, bench->images, i);
     TRY(memory_alloc(bench->config.batch, sizeof *bench->labels, &bench->labels));
     for (uint32_t i = 0; i < bench->config.batch; i++)
         bench->labels[i] = (int32_t)random_below(&stream, BENCH_CLASSES);
@@ -77,7 +83,6 @@ static struct status bench_open(struct bench *bench, int argc, char **argv)
 {
     long batch, size = 224, threads = 0;
     struct backend_config config = {0};
-    const struct backend_module *module;
     const double rate = .01;
     const struct update_rule rule = {
         .momentum = .9,
@@ -94,19 +99,17 @@ static struct status bench_open(struct bench *bench, int argc, char **argv)
     TRY(dtype_read(argv[3], &config.dtype));
     config.threads = (unsigned)threads;
     TRY(network_open(argv[2], BENCH_CLASSES, &bench->network));
-    TRY(module_find(argv[1], &module));
-    bench->ops = module->ops;
+    TRY(model_open(bench->network, argv[1], &config, &bench->model));
+    bench->ops = bench->model->ops;
     bench->config = (struct plan_config){
         .mode = strcmp(argv[5], "train") == 0 ? PLAN_TRAIN : PLAN_EVAL,
         .batch = (uint32_t)batch,
         .height = (uint32_t)size,
         .width = (uint32_t)size,
     };
-    TRY(bench->ops->open(&config, &bench->backend));
-    TRY(bench->ops->store_open(bench->backend, bench->network, &bench->store));
-    TRY(initialise_store(bench->network, bench->ops, bench->store, 1, false));
-    TRY(bench->ops->store_begin(bench->store, &rule));
-    TRY(bench->ops->plan_open(bench->store, &bench->config, &bench->plan));
+    TRY(initialise_store(bench->network, bench->ops, bench->model->store, 1, false));
+    TRY(bench->ops->store_begin(bench->model->store, &rule));
+    TRY(bench->ops->plan_open(bench->model->store, &bench->config, &bench->plan));
     return images_make(bench);
 }
 
@@ -114,10 +117,7 @@ static void bench_close(struct bench *bench)
 {
     if (bench->plan)
         bench->ops->plan_close(bench->plan);
-    if (bench->store)
-        bench->ops->store_close(bench->store);
-    if (bench->backend)
-        bench->ops->close(bench->backend);
+    model_close(bench->model);
     network_close(bench->network);
     memory_free(bench->images);
     memory_free(bench->labels);
@@ -132,7 +132,7 @@ static struct status bench_step(const struct bench *bench)
     if (bench->config.mode == PLAN_EVAL)
         return bench->ops->plan_forward(bench->plan, &input);
     TRY(bench->ops->plan_forward_backward(bench->plan, &input));
-    return bench->ops->store_update(bench->store);
+    return bench->ops->store_update(bench->model->store);
 }
 
 static double seconds_now(void)
@@ -146,7 +146,7 @@ static struct status bench_serve(const struct bench *bench)
 {
     CLEANUP(buffer_done) struct buffer text = {0};
     const char *description;
-    TRY(bench->ops->describe(bench->backend, &text));
+    TRY(bench->ops->describe(bench->model->backend, &text));
     TRY(buffer_text(&text, &description));
     printf("%s, %.2f GB\n", description, (double)bench->ops->plan_bytes(bench->plan) / 1e9);
     fflush(stdout);

@@ -4,7 +4,7 @@
 
 #include "tests/cuda/cudart_standin.h"
 #include "tests/support/mini_network.h"
-#include "tests/support/replicas.h"
+#include "tests/support/rig.h"
 #include "train/module.h"
 
 /* The CUDA backend's own host code on stand-ins for the runtime, cuDNN and NCCL, against the
@@ -32,46 +32,10 @@ static const struct bounds all_bounds[] = {
     {DTYPE_BF16, 4e-2, 6e-1, 6e-2, true},
 };
 
-/* The backend at work. */
-struct rig {
-    const struct backend_ops *ops;
-    struct network *network;
-    struct plan_config config;
-    struct backend *backend;
-    struct store *store;
-    struct plan *train, *eval;
-};
-
 static void standin_start(int devices)
 {
     const struct standin_options options = {.devices = devices};
     standin_reset(&options);
-}
-
-/* Takes the network over. */
-static void rig_open(struct rig *rig, struct network *network, const struct plan_config *shape,
-                     enum train_dtype dtype, unsigned devices)
-{
-    const struct backend_config config = {.dtype = dtype, .devices = devices};
-    *rig =
-        (struct rig){.ops = headrace_backend_module()->ops, .network = network, .config = *shape};
-    assert_ok(rig->ops->open(&config, &rig->backend));
-    assert_ok(rig->ops->store_open(rig->backend, rig->network, &rig->store));
-    rig->config.mode = PLAN_TRAIN;
-    assert_ok(rig->ops->plan_open(rig->store, &rig->config, &rig->train));
-    rig->config.mode = PLAN_EVAL;
-    assert_ok(rig->ops->plan_open(rig->store, &rig->config, &rig->eval));
-    initialise_parameters(rig->network, rig->ops, rig->store, 1);
-}
-
-static void rig_close(struct rig *rig)
-{
-    rig->ops->plan_close(rig->train);
-    rig->ops->plan_close(rig->eval);
-    rig->ops->store_close(rig->store);
-    rig->ops->close(rig->backend);
-    network_close(rig->network);
-    assert_int_equal(standin_leaks(), 0);
 }
 
 static struct update_rule rule_make(double scale)
@@ -87,77 +51,6 @@ static struct update_rule rule_make(double scale)
     };
 }
 
-static struct step_metrics metrics_of(const struct rig *rig, struct plan *plan)
-{
-    struct step_metrics metrics;
-    size_t count;
-    assert_ok(rig->ops->plan_metrics(plan, &metrics, 1, &count));
-    assert_int_equal(count, 1);
-    return metrics;
-}
-
-static struct step_input input_of(const struct pixel_batch *batch)
-{
-    return (struct step_input){
-        .images = batch->pixels,
-        .labels = batch->labels,
-        .valid = batch->valid,
-        .divisor = batch->valid,
-        .completes = true,
-    };
-}
-
-static struct step_metrics train(const struct rig *rig, const struct pixel_batch *batch)
-{
-    const struct step_input input = input_of(batch);
-    assert_ok(rig->ops->plan_forward_backward(rig->train, &input));
-    return metrics_of(rig, rig->train);
-}
-
-static struct step_metrics evaluate(const struct rig *rig, const struct pixel_batch *batch)
-{
-    const struct step_input input = input_of(batch);
-    assert_ok(rig->ops->plan_forward(rig->eval, &input));
-    return metrics_of(rig, rig->eval);
-}
-
-static double *tensor_read(const struct rig *rig, enum param_role role, size_t param)
-{
-    double *values;
-    assert_ok(memory_alloc(rig->network->params[param].count, sizeof *values, &values));
-    assert_ok(rig->ops->store_read(rig->store, role, param, values));
-    return values;
-}
-
-/* |a / scale − b| / |b| over a whole tensor; the tensors are freed. */
-static double distance(double *a, double scale, double *b, size_t count)
-{
-    double apart = 0, norm = 0;
-    for (size_t i = 0; i < count; i++) {
-        apart += (a[i] / scale - b[i]) * (a[i] / scale - b[i]);
-        norm += b[i] * b[i];
-    }
-    memory_free(a);
-    memory_free(b);
-    return norm > 0 ? sqrt(apart / norm) : sqrt(apart);
-}
-
-/* The furthest tensor of a role, or of running statistics. */
-static double furthest(const struct rig *rig, struct replicas *reference, enum param_role role,
-                       double scale)
-{
-    double most = 0;
-    for (size_t i = 0; i < rig->network->param_count; i++) {
-        const struct param *param = &rig->network->params[i];
-        if (param->kind == PARAM_COUNTER || (role != ROLE_VALUE && !param_is_trained(param)))
-            continue;
-        double apart = distance(tensor_read(rig, role, i), scale, replicas_read(reference, role, i),
-                                param->count);
-        most = fmax(most, isnan(apart) ? INFINITY : apart);
-    }
-    return most;
-}
-
 static void check_metrics(const struct step_metrics *a, const struct step_metrics *b, double bound,
                           bool exact_ranks)
 {
@@ -167,20 +60,6 @@ static void check_metrics(const struct step_metrics *a, const struct step_metric
         return;
     assert_int_equal(a->top1, b->top1);
     assert_int_equal(a->top5, b->top5);
-}
-
-/* The reference goes on from where we are: in 16 bits a step's rounding is soon another training.
- */
-static void reference_follow(const struct rig *rig, struct replicas *reference)
-{
-    for (size_t i = 0; i < rig->network->param_count; i++) {
-        const struct param *param = &rig->network->params[i];
-        if (param->kind == PARAM_COUNTER)
-            continue;
-        replicas_write(reference, ROLE_VALUE, i, tensor_read(rig, ROLE_VALUE, i));
-        if (param_is_trained(param))
-            replicas_write(reference, ROLE_MOMENTUM, i, tensor_read(rig, ROLE_MOMENTUM, i));
-    }
 }
 
 /* Some steps: losses, gradients, running statistics, momentum, weights; then an evaluation. */
@@ -193,29 +72,30 @@ static void check_network(struct network *network, const struct plan_config *sha
     const double scale = bounds->dtype == DTYPE_FP16 ? 256 : 1;
     const bool io_is_short = bounds->dtype == DTYPE_FP16 || bounds->dtype == DTYPE_BF16;
     const struct update_rule scaled = rule_make(scale), plain = rule_make(1);
+    const struct backend_config config = {.dtype = bounds->dtype, .devices = devices};
     standin_start((int)devices);
-    rig_open(&rig, network, shape, bounds->dtype, devices);
+    rig_open(&rig, headrace_backend_module(), network, shape, &config);
     replicas_open(&reference, rig.network, &rig.config, devices, 1);
     assert_ok(rig.ops->store_begin(rig.store, &scaled));
     replicas_begin(&reference, &plain);
     double gradient = 0, value = 0;
     for (uint64_t step = 0; step < steps; step++) {
         pixel_batch_make(&batch, &rig.config, network->classes, bounds->dtype, step == 2, step);
-        struct step_metrics ours = train(&rig, &batch);
+        struct step_metrics ours = rig_train(&rig, &batch);
         struct step_metrics theirs = replicas_train(&reference, &batch);
         check_metrics(&ours, &theirs, bounds->loss, !io_is_short);
         assert_true(ours.completes);
-        gradient = fmax(gradient, furthest(&rig, &reference, ROLE_GRADIENT, scale));
+        gradient = fmax(gradient, rig_distance(&rig, &reference, ROLE_GRADIENT, scale).furthest);
         assert_ok(rig.ops->store_update(rig.store));
         replicas_update(&reference);
-        value = fmax(value, furthest(&rig, &reference, ROLE_VALUE, 1));
-        gradient = fmax(gradient, furthest(&rig, &reference, ROLE_MOMENTUM, 1));
+        value = fmax(value, rig_distance(&rig, &reference, ROLE_VALUE, 1).furthest);
+        gradient = fmax(gradient, rig_distance(&rig, &reference, ROLE_MOMENTUM, 1).furthest);
         if (bounds->follows)
-            reference_follow(&rig, &reference);
+            rig_lead(&rig, &reference);
         pixel_batch_done(&batch);
     }
     pixel_batch_make(&batch, &rig.config, network->classes, bounds->dtype, true, 9);
-    struct step_metrics ours = evaluate(&rig, &batch);
+    struct step_metrics ours = rig_evaluate(&rig, &batch);
     struct step_metrics theirs = replicas_evaluate(&reference, &batch);
     print_message("%s, %u devices: gradients %.2g, values %.2g, loss of evaluation %.2g\n",
                   train_dtype_names[bounds->dtype], devices, gradient, value,
@@ -226,6 +106,7 @@ static void check_network(struct network *network, const struct plan_config *sha
     pixel_batch_done(&batch);
     replicas_close(&reference);
     rig_close(&rig);
+    assert_int_equal(standin_leaks(), 0);
 }
 
 static void check_training(const struct mini *mini, const struct bounds *bounds, unsigned devices)
@@ -282,11 +163,12 @@ static void test_refused(void **state)
     struct pixel_batch batch;
     struct update_rule lars = rule_make(1);
     lars.kind = OPTIMIZER_LARS;
+    const struct backend_config config = {.dtype = DTYPE_F32, .devices = 1};
     standin_start(1);
-    rig_open(&rig, mini_open(mini), &shape, DTYPE_F32, 1);
+    rig_open(&rig, headrace_backend_module(), mini_open(mini), &shape, &config);
     assert_fails(rig.ops->store_begin(rig.store, &lars), STATUS_UNSUPPORTED, "SGD only");
     pixel_batch_make(&batch, &shape, mini->classes, DTYPE_F32, false, 1);
-    struct step_input input = input_of(&batch);
+    struct step_input input = rig_input(&batch);
     input.mixed_in = .3f;
     assert_fails(rig.ops->plan_forward_backward(rig.train, &input), STATUS_UNSUPPORTED, "--mixup");
     input.mixed_in = 0;
@@ -294,6 +176,7 @@ static void test_refused(void **state)
     assert_fails(rig.ops->plan_forward_backward(rig.train, &input), STATUS_USAGE, "image 2");
     pixel_batch_done(&batch);
     rig_close(&rig);
+    assert_int_equal(standin_leaks(), 0);
 }
 
 static void test_devices_refused(void **state)
