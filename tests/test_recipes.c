@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/file.h"
+#include "train/dataset.h"
 #include "train/options.h"
 
 /* Published rates by position in epochs; `steps` of an epoch. */
@@ -216,6 +217,8 @@ static void test_the_others(void **state)
     }
     recipe_parse("mlperf-resnet50-lars.recipe", &text, NULL, &options, NULL);
     assert_true(options.lars_eta == .001 && options.lars_epsilon == 0);
+    struct loader_options loader = dataset_loader_options(&options, &tensor_format_imagenet, 224);
+    assert_true(loader.crop.scale_min == .05);
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 
 #define ARGUMENTS                                                                                  \
     "--device reference -b 12 --image-size 40 --image-size-start 32 --ramp-start 1 --ramp-end 2 "  \
-    "--lr 0.01 --mixup 0.2 --threads 1 --epochs 3 --steps 1 "                                      \
+    "--lr 0.01 --mixup 0.2 --crop-scale 0.6 --threads 1 --epochs 3 --steps 1 "                     \
     "--order window --window 20 "
 
 /* 40 images: 4 steps an epoch. */

@@ -206,6 +206,7 @@ struct loader_options dataset_loader_options(const struct train_options *options
     loader_options_init(&loader);
     loader.global_batch = (uint32_t)options->batch_size;
     loader.image_size = image_size;
+    loader.crop.scale_min = options->crop_scale;
     loader.format = *format;
     loader.pixels = (enum pixels)options->pixels;
     loader.order = (enum order_kind)options->order;

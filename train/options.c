@@ -89,6 +89,8 @@ const struct option train_option_table[] = {
     {"ramp-end", 0, OPT_INT, FIELD(ramp_end), 0, MAX_COUNT, .value = "EPOCH",
      .help = "from this epoch on they have --image-size; between, the multiple of 32 next to a "
              "straight line"},
+    {"crop-scale", 0, OPT_REAL, FIELD(crop_scale), .001, 1, .value = "X",
+     .help = "training crops cover at least this share of an image's area (default %d)"},
     {"val-resize", 0, OPT_INT, FIELD(val_resize), 0, MAX_PIXELS, .value = "N",
      .help = "evaluation: short side; 0: 8/7 of --val-crop"},
     {"val-crop", 0, OPT_INT, FIELD(val_crop), 0, MAX_PIXELS, .value = "N",
@@ -168,6 +170,7 @@ void train_options_init(struct train_options *options)
         .synthetic_images = 1281167,
         .synthetic_classes = 1000,
         .image_size = 224,
+        .crop_scale = crop_options_default.scale_min,
         .batch_size = 256,
         .accumulate = 1,
         .epochs = 90,

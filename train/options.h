@@ -21,11 +21,12 @@ struct train_options {
     int64_t synthetic_images, synthetic_classes;
     int64_t image_size, val_resize, val_crop; /* pixels; the last two 0: from image_size */
     int64_t image_size_start;                 /* of the first epochs; 0: image_size */
-    int64_t ramp_start, ramp_end;             /* epochs between which it grows */
-    bool val_flip;                            /* evaluation with the mirrored image too */
-    int64_t batch_size;                       /* global */
-    int64_t accumulate;                       /* micro-batches of a step */
-    int pixels;                               /* enum pixels */
+    double crop_scale;            /* least share of an image that a training crop covers */
+    int64_t ramp_start, ramp_end; /* epochs between which it grows */
+    bool val_flip;                /* evaluation with the mirrored image too */
+    int64_t batch_size;           /* global */
+    int64_t accumulate;           /* micro-batches of a step */
+    int pixels;                   /* enum pixels */
     bool drop_last;
     int on_error;   /* enum loader_on_error */
     int order;      /* enum order_kind */
