@@ -244,7 +244,7 @@ $(BUILD)/gpu/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(TRAIN_OBJ) $(CUDA_G
 	$(call say,LINK)
 	$(Q)$(CC) -rdynamic $^ -o $@ $(HR_LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' $(CUDA_LIBS) -lcmocka $(LIBS)
 
-$(BUILD)/gpu/test_cuda_parity: $(CUDA_OBJ) $(BUILD)/obj/tests/support/rig.o $(BUILD)/obj/tests/support/replicas.o $(REF64)
+$(BUILD)/gpu/test_cuda_parity: $(CUDA_OBJ) $(addprefix $(BUILD)/obj/tests/support/,rig.o replicas.o session.o) $(REF64)
 
 # The real cuDNN makes the backend's plans for described devices; it looks for a driver, which has no devices.
 $(BUILD)/tests/test_cuda_plans: $(PLAN_OBJ) | $(BUILD)/tests/driver/libcuda.so
