@@ -71,7 +71,9 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(FUZZ_SRC))
 PACKAGES := libarchive libjpeg libpng jansson libmd zlib
 # The demonstration and the tests write meta.mat files with matio.
 PACKAGES += matio
-MISSING  := $(shell for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done)
+# Loaded when the first URL is met, and not linked.
+LOADED   := libcurl
+MISSING  := $(shell for p in $(PACKAGES) $(LOADED); do pkg-config --exists $$p || echo $$p; done)
 NEEDS_NOTHING := help clean test demo fuzz lint format
 ifneq ($(MISSING),)
 ifneq ($(filter-out $(NEEDS_NOTHING),$(or $(MAKECMDGOALS),all)),)
@@ -122,7 +124,7 @@ MODULES += $(if $(SAN),,$(if $(HAVE_CUDA),$(if $(wildcard train/cuda/backend.c),
 # Results must not depend on which multiplications a compiler fuses, so contraction is off everywhere.
 # No -march: files for one instruction set carry it in their name and are chosen when the program runs.
 HR_CPPFLAGS := -I. -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DHEADRACE_VERSION='"$(VERSION)"' \
-    $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CPPFLAGS)
+    $(shell pkg-config --cflags $(PACKAGES) $(LOADED) 2>/dev/null) $(CPPFLAGS)
 HR_CFLAGS := -std=gnu11 $(OPT) -g -fPIC -pthread -ffp-contract=off \
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
     -Werror=implicit-function-declaration -Werror=incompatible-pointer-types -Werror=int-conversion \

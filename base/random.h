@@ -29,6 +29,7 @@ enum random_domain {
     RANDOM_TEST = 6,
     RANDOM_WINDOW = 7,
     RANDOM_MIXUP = 8,
+    RANDOM_RETRY = 9,
 };
 
 /* `a` must be below 2^32 and `b` below 2^56. Block n of the stream (its words 4n … 4n + 3, used in

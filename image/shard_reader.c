@@ -93,6 +93,8 @@ static struct status file_range_read(struct shard_reader *reader, const struct s
 struct status shard_read(struct shard_reader *reader, const struct shard_range *range, void *bytes)
 {
     const struct source_shard *shard = &reader->shards[range->shard];
+    if (shard->remote)
+        return shard->remote->read(shard->remote, range, bytes);
     if (shard_is_folder(shard))
         TRY(folder_read(shard, range, bytes));
     else
@@ -121,7 +123,7 @@ struct status shard_read_buffer(struct shard_reader *reader, const struct shard_
 void shard_read_ahead(struct shard_reader *reader, uint32_t shard, uint64_t offset, uint64_t length)
 {
     int fd;
-    if (shard_is_folder(&reader->shards[shard]))
+    if (shard_is_folder(&reader->shards[shard]) || reader->shards[shard].remote)
         return;
     struct status status = shard_file(reader, shard, &fd);
     if (status.code == STATUS_DONE)

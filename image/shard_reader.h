@@ -1,7 +1,8 @@
 #ifndef HEADRACE_IMAGE_SHARD_READER_H
 #define HEADRACE_IMAGE_SHARD_READER_H
 
-/* Reading byte ranges of shards with pread. Sources and indexes both read through here. */
+/* Reading byte ranges of shards: with pread, or through a `struct shard_remote`. Sources and
+ * indexes both read through here. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,13 @@ struct shard_range {
     uint32_t crc32c; /* of the bytes, if crc_known */
     bool crc_known;
     const char *class_name, *name; /* of a folder's file; not used elsewhere */
+};
+
+/* Reads ranges of one shard that is not a file of this machine, and checks their CRC. Thread-safe.
+ */
+struct shard_remote {
+    struct status (*read)(struct shard_remote *remote, const struct shard_range *range,
+                          void *bytes);
 };
 
 /* Thread-safe. Files are opened when first read and stay open; a folder's files are opened for each
@@ -43,8 +51,8 @@ struct status shard_read_buffer(struct shard_reader *reader, const struct shard_
 /* The range of a source's item, for shard_read. */
 struct shard_range source_range(const struct source *source, size_t item);
 
-/* Tells the kernel that a range will be read soon; does nothing for folders. What fails here is
- * left to the reading. */
+/* Tells the kernel that a range will be read soon; does nothing for folders and what is not on this
+ * machine. What fails here is left to the reading. */
 void shard_read_ahead(struct shard_reader *reader, uint32_t shard, uint64_t offset,
                       uint64_t length);
 

@@ -36,10 +36,12 @@ enum record_encoding {
     ENCODINGS,
 };
 
+struct shard_remote;
 struct source_shard {
-    char *path;          /* as it can be opened from here */
+    char *path;          /* as it can be opened from here: a file, a folder, or a URL */
     uint64_t size_bytes; /* 0 for a folder */
     enum shard_kind kind;
+    struct shard_remote *remote; /* reads it where its path is a URL, borrowed; NULL: not needed */
 };
 /* Whether its records are files of their own, and not ranges of one. */
 bool shard_is_folder(const struct source_shard *shard);

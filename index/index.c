@@ -2,21 +2,26 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "image/shard_reader.h"
+#include "index/access.h"
 #include "index/format.h"
+#include "index/index_file.h"
 #include "index/sections.h"
+#include "index/url.h"
 
 _Static_assert(RECORD_PADDING <= SHARD_PADDING, "records are read with too little padding");
 
 struct index {
     char *path;
-    char *folder; /* where relative paths begin */
-    struct file_map map;
+    struct index_file file;
+    struct access *access, *own_access; /* NULL: no URL was met */
+    struct remote_file *remote;         /* its file; NULL: one of this machine */
     struct sections sections;
     struct class_table *classes;
     struct source_shard *shards;
@@ -25,28 +30,6 @@ struct index {
     char *provenance;
     atomic_bool labels_checked;
 };
-
-/* The place of the index within the file: all of it, or the trailer of a packed shard. */
-static struct status image_find(const char *path, const struct file_map *map,
-                                const uint8_t **ret_data, uint64_t *ret_size)
-{
-    *ret_data = map->data;
-    *ret_size = map->size_bytes;
-    if (map->size_bytes < 2 * PACKED_HEADER_BYTES || memcmp(map->data, PACKED_HEADER_MAGIC, 8) != 0)
-        return OK;
-
-    const uint8_t *footer = map->data + map->size_bytes - PACKED_HEADER_BYTES;
-    uint64_t offset = load_le64(footer + 8), size = load_le64(footer + 16), end;
-    if (memcmp(footer, PACKED_TRAILER_MAGIC, 8) != 0 ||
-        crc32c_update(0, footer, PACKED_CRC) != load_le32(footer + PACKED_CRC) ||
-        offset % INDEX_ALIGNMENT || !size_add(offset, size, &end) ||
-        end != map->size_bytes - PACKED_HEADER_BYTES)
-        FAIL(STATUS_CORRUPT, "'%s' is a packed shard whose last 64 bytes are damaged or missing",
-             path);
-    *ret_data = map->data + offset;
-    *ret_size = size;
-    return OK;
-}
 
 /* A string of a section: copied, without zeros. */
 static struct status text_take(struct reader *reader, uint32_t length, const char *what,
@@ -60,6 +43,45 @@ static struct status text_take(struct reader *reader, uint32_t length, const cha
     return OK;
 }
 
+/* The index's access, made where there is none yet. */
+static struct status access_need(struct index *index)
+{
+    struct access_options options;
+    if (index->access)
+        return OK;
+    access_options_init(&options);
+    TRY(access_open(&options, &index->own_access));
+    index->access = index->own_access;
+    return OK;
+}
+
+/* Finds out how a shard is read whose path was resolved. */
+static struct status shard_connect(struct index *index, struct source_shard *shard)
+{
+    struct remote_file *file;
+    if (!url_is(shard->path))
+        return OK;
+    if (shard_is_folder(shard))
+        FAIL(STATUS_UNSUPPORTED,
+             "shard '%s' is a folder of files; only packed shards and tar archives can be read "
+             "from a server: pack it",
+             shard->path);
+    TRY(access_need(index));
+    if (!index->remote) /* our own file says so, not one from a server */
+        TRY(access_trust(index->access, shard->path));
+    TRY(access_file(index->access, shard->path, shard->size_bytes, &file));
+    shard->remote = remote_file_shard(file);
+    return OK;
+}
+
+/* The shard that the index itself stands in. */
+static struct status shard_parse_own(struct index *index, struct source_shard *shard)
+{
+    shard->size_bytes = index->file.file_bytes;
+    shard->remote = index->remote ? remote_file_shard(index->remote) : NULL;
+    return string_copy(index->path, &shard->path);
+}
+
 static struct status shard_parse(struct index *index, struct reader *reader, uint32_t i)
 {
     CLEANUP(memory_free) char *path = NULL;
@@ -71,10 +93,10 @@ static struct status shard_parse(struct index *index, struct reader *reader, uin
         FAIL(STATUS_UNSUPPORTED,
              "shard '%s' has kind %" PRIu32 ", which this program does not know", path, kind);
     shard->kind = (enum shard_kind)kind;
-    if (path[0] != '\0')
-        return path_join(index->folder, path, &shard->path);
-    shard->size_bytes = index->map.size_bytes;
-    return string_copy(index->path, &shard->path);
+    if (path[0] == '\0')
+        return shard_parse_own(index, shard);
+    TRY(access_resolve(index->access, index->path, path, &shard->path));
+    return shard_connect(index, shard);
 }
 
 static struct status shards_parse(struct index *index)
@@ -159,6 +181,9 @@ struct status index_recognise(const char *path, bool *ret_is_index)
     CLEANUP(fd_close) int fd = -1;
     uint64_t size_bytes;
     char magic[8] = {0};
+    *ret_is_index = url_is(path);
+    if (*ret_is_index)
+        return OK;
     TRY(file_open_read(path, &fd));
     TRY(file_size(fd, path, &size_bytes));
     if (size_bytes >= sizeof magic)
@@ -168,22 +193,38 @@ struct status index_recognise(const char *path, bool *ret_is_index)
     return OK;
 }
 
-struct status index_open(const char *path, struct index **ret_index)
+/* Notes where the index stands, and how it is read. */
+static struct status place_take(struct index *index, const char *path)
+{
+    if (!index->access && getenv("HEADRACE_ORIGINS"))
+        TRY(access_need(index));
+    if (!url_is(path))
+        return string_copy(path, &index->path);
+    TRY(url_check(path));
+    TRY(url_name(path, &index->path));
+    TRY(access_need(index));
+    TRY(access_trust(index->access, path));
+    return access_file(index->access, path, 0, &index->remote);
+}
+
+struct status index_open_with(const char *path, struct access *access, struct index **ret_index)
 {
     CLEANUP(index_close) struct index *index = NULL;
-    const uint8_t *data;
-    uint64_t size_bytes;
     TRY(memory_alloc(1, sizeof *index, &index));
-    TRY(string_copy(path, &index->path));
-    TRY(path_folder(path, &index->folder));
-    TRY(file_map_open(path, &index->map));
-    TRY(image_find(path, &index->map, &data, &size_bytes));
-    TRY(sections_open(index->path, data, size_bytes, &index->sections));
+    index->access = access;
+    TRY(place_take(index, path));
+    TRY(index_file_open(index->path, index->remote, &index->file));
+    TRY(sections_open(index->path, index->file.data, index->file.size_bytes, &index->sections));
     TRY(in_section(index, SECTION_SHARDS, shards_parse(index)));
     TRY(in_section(index, SECTION_CLASSES, classes_parse(index)));
     TRY(in_section(index, SECTION_PROVENANCE, provenance_parse(index)));
     *ret_index = MOVE(index);
     return OK;
+}
+
+struct status index_open(const char *path, struct index **ret_index)
+{
+    return index_open_with(path, NULL, ret_index);
 }
 
 void index_close(struct index *index)
@@ -196,17 +237,17 @@ void index_close(struct index *index)
     memory_free(index->shards);
     class_table_free(index->classes);
     sections_done(&index->sections);
-    file_map_done(&index->map);
+    index_file_done(&index->file);
+    access_close(index->own_access);
     memory_free(index->provenance);
-    memory_free(index->folder);
     memory_free(index->path);
     memory_free(index);
 }
 
 struct status index_check_sections(const struct index *index)
 {
-    const uint8_t *header = index->map.data;
-    if (memcmp(header, PACKED_HEADER_MAGIC, 8) == 0 &&
+    const uint8_t *header = index->file.header;
+    if (index->file.is_packed &&
         crc32c_update(0, header, PACKED_CRC) != load_le32(header + PACKED_CRC))
         FAIL(STATUS_CORRUPT, "'%s' is damaged: the CRC of the shard's header does not hold",
              index->path);
@@ -218,6 +259,11 @@ struct status index_check_sections(const struct index *index)
 const char *index_path(const struct index *index)
 {
     return index->path;
+}
+
+struct access *index_access(const struct index *index)
+{
+    return index->access;
 }
 
 uint64_t index_count(const struct index *index)
@@ -345,14 +391,10 @@ struct status index_name(const struct index *index, uint64_t i, const char **ret
     return OK;
 }
 
-struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
+struct status index_read_stored(struct index *index, uint64_t i, struct buffer *bytes)
 {
     struct record record;
     TRY(index_record(index, i, &record));
-    if (record.encoding >= ENCODINGS)
-        FAIL(STATUS_UNSUPPORTED,
-             "it has encoding %u, which this program does not know; use a newer one",
-             record.encoding);
     struct shard_range range = {
         .shard = record.shard,
         .offset = record.offset,
@@ -364,6 +406,17 @@ struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
     if (shard_is_folder(&index->shards[record.shard]))
         TRY(index_name(index, i, &range.name));
     return shard_read_buffer(index->reader, &range, bytes);
+}
+
+struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)
+{
+    struct record record;
+    TRY(index_record(index, i, &record));
+    if (record.encoding >= ENCODINGS)
+        FAIL(STATUS_UNSUPPORTED,
+             "it has encoding %u, which this program does not know; use a newer one",
+             record.encoding);
+    return index_read_stored(index, i, bytes);
 }
 
 struct status index_blame(const struct index *index, uint64_t i, struct status status)

@@ -14,16 +14,21 @@
 #include "image/class_table.h"
 #include "image/source.h"
 
+struct access;
 struct index;
 
-/* Whether a file begins as an index or a packed shard does. */
+/* Whether a file begins as an index or a packed shard does. A URL is taken for one. */
 struct status index_recognise(const char *path, bool *ret_is_index);
 
-/* Opens the index at `path` and maps it. O(1) in the number of records: header and section
- * directory are checked; columns are checked, 64 KiB at a time, when they are first touched. On
- * success *ret_index is owned by the caller (index_close). Fails with STATUS_CORRUPT, naming the
- * section and offset; *ret_index is then untouched. Shards are opened when first read. */
+/* Opens the index at `path`, a file or a URL, and maps it, or fetches it whole from its server.
+ * O(1) in the number of records: header and section directory are checked; columns are checked, 64
+ * KiB at a time, when they are first touched. On success *ret_index is owned by the caller
+ * (index_close). Fails with STATUS_CORRUPT, naming the section and offset; *ret_index is then
+ * untouched. Shards are opened when first read. */
 struct status index_open(const char *path, struct index **ret_index);
+/* The same with an access (access.h) that outlives the index. index_open takes one of its own, with
+ * what the environment says, where there is a URL. */
+struct status index_open_with(const char *path, struct access *access, struct index **ret_index);
 void index_close(struct index *index);
 CLEANUP_POINTER(index_close, struct index)
 
@@ -31,10 +36,13 @@ CLEANUP_POINTER(index_close, struct index)
  * STATUS_CORRUPT. */
 struct status index_check_sections(const struct index *index);
 
+/* Of a URL, without its query. */
 const char *index_path(const struct index *index);
+/* What reads its URLs, borrowed; NULL: it has none, and no access was given. */
+struct access *index_access(const struct index *index);
 uint64_t index_count(const struct index *index);
 size_t index_shard_count(const struct index *index);
-/* Shard `i` with its path resolved against the index's folder; borrowed. */
+/* Shard `i` with its path resolved (access_resolve); borrowed. */
 const struct source_shard *index_shard(const struct index *index, size_t shard);
 /* Borrowed; made once. */
 const struct class_table *index_classes(const struct index *index);
@@ -61,10 +69,12 @@ struct status index_record(const struct index *index, uint64_t i, struct record 
 /* File name of a record; borrowed. Thread-safe. */
 struct status index_name(const struct index *index, uint64_t i, const char **ret_name);
 
-/* Reads a record's stored bytes with pread, replacing the buffer's content, and checks its CRC
- * where known. At least RECORD_PADDING zero bytes follow in memory. Failures name shard and offset.
- * Thread-safe. */
+/* Reads a record as it stands in its shard, with pread or from its server, replacing the buffer's
+ * content, and checks its CRC where known. At least RECORD_PADDING zero bytes follow in memory.
+ * Failures name shard and offset. Thread-safe. */
 #define RECORD_PADDING 64
+struct status index_read_stored(struct index *index, uint64_t i, struct buffer *bytes);
+/* The same, of a record whose encoding this program knows. */
 struct status index_read(struct index *index, uint64_t i, struct buffer *bytes);
 
 /* Puts the index, the record's number, class and name before a failure. */

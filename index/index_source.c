@@ -36,6 +36,7 @@ struct status index_source_open(const struct index *index, struct source **ret_s
         const struct source_shard *shard = index_shard(index, i);
         uint32_t number;
         TRY(source_add_shard(source, shard->path, shard->size_bytes, shard->kind, &number));
+        source->shards[number].remote = shard->remote;
     }
     TRY(records_add(source, index));
     TRY(status_context(source_finish(source), "'%s'", index_path(index)));

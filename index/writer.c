@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "index/format.h"
+#include "index/url.h"
 
 /* An index while it is written: sections are streamed one after the other, the header and the
  * directory in front of them are filled in last. */
@@ -261,6 +262,15 @@ struct status index_encode(const struct index_contents *contents, struct file_wr
     return head_write(&encoder, contents);
 }
 
+/* A shard's path as seen from the index; URLs stay. */
+static struct status path_relate(const char *path, const char *folder, char **ret_path)
+{
+    if (!url_is(path))
+        return path_relative(path, folder, ret_path);
+    TRY(url_check(path));
+    return url_name(path, ret_path); /* without a query: it may hold a signature */
+}
+
 /* Copies of shards (into zeroed memory) with their paths as seen from the index. */
 static struct status shards_relate(const struct index_contents *contents, const char *folder,
                                    struct source_shard *shards)
@@ -268,7 +278,7 @@ static struct status shards_relate(const struct index_contents *contents, const 
     for (size_t i = 0; i < contents->shard_count; i++) {
         shards[i] = contents->shards[i];
         shards[i].path = NULL;
-        TRY(path_relative(contents->shards[i].path, folder, &shards[i].path));
+        TRY(path_relate(contents->shards[i].path, folder, &shards[i].path));
     }
     return OK;
 }

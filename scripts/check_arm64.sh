@@ -23,7 +23,7 @@ root=$PWD/build/arm64-root
 if [ ! -d "$root" ]; then
     rm -rf "$root.partial"
     libraries=libc6-dev,libgcc-12-dev,libarchive-dev,libjpeg-dev,libpng-dev,libjansson-dev,libmd-dev,zlib1g-dev
-    mmdebstrap --quiet --arch=arm64 --variant=extract --include="$libraries,libmatio-dev,libcmocka-dev" bookworm "$root.partial"
+    mmdebstrap --quiet --arch=arm64 --variant=extract --include="$libraries,libcurl4-openssl-dev,libmatio-dev,libcmocka-dev" bookworm "$root.partial"
     mv "$root.partial" "$root"
 fi
 export PKG_CONFIG_SYSROOT_DIR=$root

@@ -39,7 +39,7 @@ cuda_runtime_api.h ^train/cuda/
 cudnn.h            ^train/cuda/
 nccl.h             ^train/cuda/collective\.c$
 cmocka.h           ^tests/
-curl/curl.h        ^$
+curl/curl.h        ^index/curl\.c$
 '
 
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.c' '*.h')

@@ -39,6 +39,7 @@ need_library libjpeg libjpeg-dev
 need_library libpng libpng-dev
 need_library jansson libjansson-dev
 need_library libmd libmd-dev
+need_library libcurl libcurl4-openssl-dev
 [ "${MPICC:-}" = none ] || need_command "${MPICC:-mpicc}" libopenmpi-dev
 need_command python3 python3
 if wants_wheel && ! has_wheel && ! python3 -m pip --version >/dev/null 2>&1; then

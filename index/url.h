@@ -1,0 +1,37 @@
+#ifndef HEADRACE_INDEX_URL_H
+#define HEADRACE_INDEX_URL_H
+
+/* URLs as text: http://, https:// and s3://BUCKET/KEY. Results on the heap are freed with
+ * memory_free. */
+
+#include <stdbool.h>
+
+#include "base/status.h"
+
+bool url_is(const char *path);
+bool url_is_s3(const char *url);
+
+/* Whether a URL can be used. Fails with STATUS_USAGE for one without a host, with characters that
+ * have to be percent-encoded, or with "user:password@": it would end up in lists of processes, in
+ * logs and in checkpoints. The message does not show the password. */
+struct status url_check(const char *url);
+
+/* The URL of `path`, a relative file name, in the folder of `url`, percent-encoded; the query of
+ * `url` is its own and left out. `path` under s3:// is taken as it is. */
+struct status url_join(const char *url, const char *path, char **ret_url);
+
+/* The URL without its query, which may hold a signature: for messages. */
+struct status url_name(const char *url, char **ret_name);
+
+/* Scheme, host and port, in small letters, the port always there: "https://host:443". Two URLs with
+ * the same origin are served by the same server. */
+struct status url_origin(const char *url, char **ret_origin);
+
+/* The same URL at another "host" or "host:port". */
+struct status url_replace_host(const char *url, const char *host, char **ret_url);
+
+/* Where a key of a bucket is served: below `endpoint`, or at Amazon's host of the region where that
+ * is NULL. Percent-encoded. Fails with STATUS_USAGE for a URL without a bucket or a key. */
+struct status url_of_s3(const char *url, const char *endpoint, const char *region, char **ret_url);
+
+#endif
