@@ -86,6 +86,53 @@ expect_file() { [ -e "$1" ] || fail "$1 does not exist"; }
 refute_file() { [ ! -e "$1" ] || fail "$1 exists"; }
 expect_same() { diff -r "$1" "$2" >/dev/null || fail "$1 and $2 differ"; }
 
+# Starts SIZE ranks in the background, as torchrun would; rank R prints into $work/R.stdout and R.stderr.
+ranks_start() # SIZE ARGUMENT...
+{
+    size=$1
+    shift
+    job=$((${job:-0} + 1))
+    last_command="$size ranks of headrace $*"
+    rm -f "$work"/[0-9].std*
+    for ((rank = 0; rank < size; rank++)); do
+        RANK=$rank WORLD_SIZE=$size LOCAL_RANK=$rank LOCAL_WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \
+            TORCHELASTIC_RUN_ID=$$-$job OMP_NUM_THREADS=1 \
+            "$HEADRACE_BIN" "$@" >"$work/$rank.stdout" 2>"$work/$rank.stderr" </dev/null &
+        pids[rank]=$!
+    done
+}
+
+# Waits for all ranks and sets $status to their statuses; what rank 0 printed is in $stdout, all errors in $stderr.
+ranks_finish()
+{
+    local statuses=()
+    for ((rank = 0; rank < size; rank++)); do
+        wait "${pids[rank]}"
+        statuses[rank]=$?
+    done
+    status=${statuses[*]}
+    cp "$work/0.stdout" "$stdout"
+    cat "$work"/[0-9].stderr >"$stderr"
+}
+
+# Both.
+ranks() # SIZE ARGUMENT...
+{
+    ranks_start "$@"
+    ranks_finish
+}
+
+expect_statuses() # N...
+{
+    [ "$status" = "$*" ] || fail "expected exit statuses $*, got $status"
+}
+
+# Waits until rank 0 has printed a line that matches.
+ranks_await() # PATTERN
+{
+    until grep -qE -- "$1" "$work/0.stdout" || ! kill -0 "${pids[0]}" 2>/dev/null; do sleep 0.05; done
+}
+
 # One clear sentence on stderr and nothing else: exit status N, one error line that matches.
 expect_error() # N PATTERN
 {

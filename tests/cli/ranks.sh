@@ -6,47 +6,7 @@ source tests/cli/lib.sh
 small=(--device reference --synthetic --synthetic-images 12 --synthetic-classes 4 --batch-size 4 --arch resnet18
     --image-size 32 --lr 0.01 --print-freq 1 --threads 1)
 
-# Starts SIZE ranks in the background; rank R prints into $work/R.stdout and R.stderr.
-start() # SIZE ARGUMENT...
-{
-    size=$1
-    shift
-    job=$((${job:-0} + 1))
-    last_command="$size ranks of headrace $*"
-    for ((rank = 0; rank < size; rank++)); do
-        RANK=$rank WORLD_SIZE=$size LOCAL_RANK=$rank LOCAL_WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \
-            TORCHELASTIC_RUN_ID=$$-$job OMP_NUM_THREADS=1 \
-            "$HEADRACE_BIN" "$@" >"$work/$rank.stdout" 2>"$work/$rank.stderr" </dev/null &
-        pids[rank]=$!
-    done
-}
-
-# Waits for all ranks and sets statuses; what rank 0 printed is in $stdout and $stderr.
-finish()
-{
-    statuses=()
-    for ((rank = 0; rank < size; rank++)); do
-        wait "${pids[rank]}"
-        statuses[rank]=$?
-    done
-    status=${statuses[*]}
-    cp "$work/0.stdout" "$stdout"
-    cat "$work"/[0-9].stderr >"$stderr"
-}
-
-expect_statuses() # N...
-{
-    [ "$status" = "$*" ] || fail "expected exit statuses $*, got $status"
-}
-
-# Waits until rank 0 has printed a line that matches.
-await() # PATTERN
-{
-    until grep -qE -- "$1" "$work/0.stdout" || ! kill -0 "${pids[0]}" 2>/dev/null; do sleep 0.05; done
-}
-
-start 2 train "${small[@]}" --epochs 1 --out "$work/run"
-finish
+ranks 2 train "${small[@]}" --epochs 1 --out "$work/run"
 expect_statuses 0 0
 expect_stdout '^2 processes on 1 machine, joined by TCP \(torchrun\)$'
 expect_stdout '^batch 4 = 2 processes x 1 device x 2, lr 0\.01, not scaled; 12 images, 3 steps an epoch$'
@@ -57,33 +17,30 @@ headrace_ok train "${small[@]}" --epochs 1 --out "$work/alone"
 expect_stdout '^batch 4 = 1 device x 4, lr 0\.01, not scaled; 12 images, 3 steps an epoch$'
 
 # A stop of one rank, in the middle of an epoch.
-start 2 train "${small[@]}" --epochs 1000 --out "$work/stopped"
-await '^Epoch: \[1\]\[0/3\]'
+ranks_start 2 train "${small[@]}" --epochs 1000 --out "$work/stopped"
+ranks_await '^Epoch: \[1\]\[0/3\]'
 kill -TERM "${pids[1]}"
-finish
+ranks_finish
 expect_statuses 75 75
 expect_stderr 'error: stopped as asked at epoch [0-9]+, step [0-9] of 3; continue with: headrace train --resume auto --out '
 [ "$(grep -c 'stopped as asked' "$stderr")" -eq 1 ] || fail "the stop is not told once"
 steps=$(grep -c '"kind": "train"' "$work/stopped/log.jsonl")
-start 2 train --resume auto --out "$work/stopped" --steps $((steps + 1))
-finish
+ranks 2 train --resume auto --out "$work/stopped" --steps $((steps + 1))
 expect_statuses 0 0
 expect_stdout '^resumed at epoch [0-9]+, step [0-9]+$'
 [ "$(grep -c '"kind": "train"' "$work/stopped/log.jsonl")" -eq $((steps + 1)) ] || fail "the run did not go on where it stopped"
 
 # On another number of ranks: the same batches.
-start 3 train --resume auto --out "$work/stopped" --batch-size 4
-finish
+ranks 3 train --resume auto --out "$work/stopped" --batch-size 4
 expect_stderr 'error: .*a batch of 4 cannot be divided evenly over 3 processes'
-start 1 train --resume auto --out "$work/stopped" --steps $((steps + 2))
-finish
+ranks 1 train --resume auto --out "$work/stopped" --steps $((steps + 2))
 expect_statuses 0
 expect_stderr 'note: the run was made with 2 images a device and micro-batch, now it is 4: batches and their order are the same'
 
 # One rank is killed, another does not move: the others name it and leave, and what was saved is whole.
 for signal in KILL STOP; do
-    start 3 train "${small[@]}" --batch-size 6 --epochs 1000 --checkpoint-steps 1 --rank-timeout 3 --out "$work/$signal"
-    await '^Epoch: \[1\]\[0/2\]'
+    ranks_start 3 train "${small[@]}" --batch-size 6 --epochs 1000 --checkpoint-steps 1 --rank-timeout 3 --out "$work/$signal"
+    ranks_await '^Epoch: \[1\]\[0/2\]'
     kill -$signal "${pids[2]}"
     for rank in 0 1; do
         wait "${pids[rank]}"
@@ -91,8 +48,7 @@ for signal in KILL STOP; do
         grep -q 'rank 2' "$work/$rank.stderr" || fail "rank $rank does not name rank 2"
     done
     kill -CONT "${pids[2]}" 2>/dev/null
-    finish
-    start 3 train --resume auto --out "$work/$signal" --epochs 2
-    finish
+    ranks_finish
+    ranks 3 train --resume auto --out "$work/$signal" --epochs 2
     expect_statuses 0 0 0
 done

@@ -42,14 +42,18 @@ struct standin_options {
      * nothing; 0: none. */
     int ignored_device;
     unsigned ignored_wait;
+    int first_device; /* what the machine calls the first: other processes may see others */
     /* Where nothing can run for so many seconds the process is aborted; 0: 60. */
     unsigned standstill_s;
 };
 /* Starts anew: all streams, events, graphs, memory and the trace are gone. `options` NULL: one
  * device, STANDIN_IMMEDIATE. No other thread may be inside a call. Without it the first call finds
- * that, or what the environment says: STANDIN_DEVICES, STANDIN_SEED (then deferred). */
+ * that, or what the environment says: STANDIN_DEVICES, STANDIN_SEED (then deferred), and
+ * CUDA_VISIBLE_DEVICES, numbers that follow each other. */
 void standin_reset(const struct standin_options *options);
 
+/* From now on kernels cannot be launched on this device; −1: on all they can. */
+void standin_fail_launches(int device);
 /* Waits made on a device's streams since the reset (cudaStreamWaitEvent). */
 unsigned standin_waits(int device);
 /* Live bytes of cudaMalloc on a device, and the most there were. */
@@ -71,6 +75,7 @@ struct standin_work {
      * the runtime. */
     bool (*try_run)(void *context);
     void *context;
+    bool foreign; /* another process may do what it waits for: it is asked again and again */
     void (*release)(void *context); /* when it is not needed any more; may be NULL */
 };
 /* `context` is owned by the runtime from here on, also when this fails. */

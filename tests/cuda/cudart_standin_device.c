@@ -1,4 +1,4 @@
-#include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 /* The lock, the devices, errors. */
 
-enum { STANDSTILL_SECONDS = 60 };
 enum { MEMORY_DEFAULT_BYTES = 1 << 30 };
 
 struct standin_state standin;
@@ -57,7 +56,7 @@ static void set_up(const struct standin_options *options)
         abort();
     streams_reset();
     graphs_reset();
-    standin = (struct standin_state){.options = *options};
+    standin = (struct standin_state){.options = *options, .failing_device = -1};
     if (!standin.options.memory_bytes)
         standin.options.memory_bytes = MEMORY_DEFAULT_BYTES;
     standin.random = random_stream_make(options->seed, RANDOM_TEST, 0, 0);
@@ -70,9 +69,16 @@ static void set_up(const struct standin_options *options)
 static struct standin_options options_from_environment(void)
 {
     const char *devices = getenv("STANDIN_DEVICES"), *seed = getenv("STANDIN_SEED");
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     struct standin_options options = {.devices = 1};
     if (devices)
         options.devices = (int)strtol(devices, NULL, 10);
+    if (visible) {
+        options.first_device = (int)strtol(visible, NULL, 10);
+        options.devices = *visible ? 1 : 0;
+        for (const char *comma = visible; (comma = strchr(comma, ',')); comma++)
+            options.devices++;
+    }
     if (seed) {
         options.order = STANDIN_DEFERRED;
         options.seed = strtoull(seed, NULL, 10);
@@ -114,12 +120,19 @@ void standin_enter(void)
     }
 }
 
-cudaError_t standin_leave_quietly(cudaError_t error)
+cudaError_t standin_leave_asking(cudaError_t error)
 {
     memory_open(NO_DEVICE);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     return error;
+}
+
+cudaError_t standin_leave_quietly(cudaError_t error)
+{
+    standin.idle_since_ms = 0;
+    standin.questions = 0;
+    return standin_leave_asking(error);
 }
 
 cudaError_t standin_leave(cudaError_t error)
@@ -129,16 +142,17 @@ cudaError_t standin_leave(cudaError_t error)
     return standin_leave_quietly(error);
 }
 
-bool standin_sleep(bool ran)
+void standin_sleep(bool ran, double most_ms)
 {
     struct timespec until;
     memory_open(NO_DEVICE);
     if (ran)
         pthread_cond_broadcast(&changed);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec +=
-        standin.options.standstill_s ? standin.options.standstill_s : STANDSTILL_SECONDS;
-    return pthread_cond_timedwait(&changed, &lock, &until) != ETIMEDOUT;
+    const double nsec = (double)until.tv_nsec + most_ms * 1e6;
+    until.tv_sec += (time_t)(nsec / 1e9);
+    until.tv_nsec = (long)fmod(nsec, 1e9);
+    pthread_cond_timedwait(&changed, &lock, &until);
 }
 
 void standin_set_inside(bool inside)
@@ -220,6 +234,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
         .streamPrioritiesSupported = 1,
     };
     snprintf(properties->name, sizeof properties->name, "CPU stand-in");
+    snprintf(properties->uuid.bytes, sizeof properties->uuid.bytes, "device %d",
+             standin.options.first_device + device);
     return standin_leave(cudaSuccess);
 }
 

@@ -86,11 +86,12 @@ void streams_reset(void);
 void streams_begin(void);
 size_t streams_alive(void);
 
-/* Runs something; false: nothing can run now. */
-bool schedule_step(void);
 /* Runs things until `done`; waits for other threads' calls where nothing can run. Aborts when all
  * stands still for a minute. */
 void schedule_until(bool (*done)(const void *object), const void *object);
+/* Runs something, at most until `done`, and more with each question in a row. Aborts the same way
+ * when asked for a minute in vain. */
+void schedule_some(bool (*done)(const void *object), const void *object);
 /* After something was queued: what the order says may run early. */
 void schedule_early(void);
 void schedule_reset(void);
@@ -142,6 +143,10 @@ struct standin_state {
     struct CUstream_st *legacy[STANDIN_DEVICES_MAX];
     unsigned stream_count;
     struct CUevent_st *events;
+    int failing_device;     /* where launches fail; −1: nowhere */
+    double idle_since_ms;   /* nothing could run since then, and nobody called; 0: that is not so */
+    unsigned questions;     /* asked since the last call of another kind */
+    bool waits_for_foreign; /* some work that did not run waits for another process */
 };
 extern struct standin_state standin;
 
@@ -151,9 +156,11 @@ void standin_enter(void);
 cudaError_t standin_leave(cudaError_t error);
 /* For calls that fail without a trace in cudaGetLastError. */
 cudaError_t standin_leave_quietly(cudaError_t error);
-/* Sleeps until another thread leaves or has run something; false after a minute without. `ran`:
- * this one has, since it last slept. */
-bool standin_sleep(bool ran);
+/* The same for calls that ask how far things are. */
+cudaError_t standin_leave_asking(cudaError_t error);
+/* Sleeps until another thread leaves or has run something, at most `most_ms`. `ran`: this one has,
+ * since it last slept. */
+void standin_sleep(bool ran, double most_ms);
 /* Marks this thread as running work, or not. */
 void standin_set_inside(bool inside);
 int standin_device(void); /* the current one of this thread */

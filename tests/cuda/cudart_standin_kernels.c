@@ -342,6 +342,13 @@ static bool shape_is_valid(dim3 grid, dim3 block)
            grid.z > 0 && grid.x <= 0x7fffffff && grid.y <= 65535 && grid.z <= 65535;
 }
 
+void standin_fail_launches(int device)
+{
+    standin_enter();
+    standin.failing_device = device;
+    standin_leave(cudaSuccess);
+}
+
 cudaError_t kernel_launch(struct kernel_call *launched, cudaStream_t stream)
 {
     standin_enter();
@@ -351,6 +358,8 @@ cudaError_t kernel_launch(struct kernel_call *launched, cudaStream_t stream)
         error = cudaErrorInvalidConfiguration;
     else if (!queue || queue->device != standin_device())
         error = cudaErrorInvalidResourceHandle;
+    else if (queue->device == standin.failing_device)
+        error = cudaErrorLaunchFailure;
     if (error != cudaSuccess) {
         free(launched);
         return standin_leave(error);

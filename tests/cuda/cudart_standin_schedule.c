@@ -7,6 +7,8 @@
 
 /* What runs next. */
 
+enum { STANDSTILL_SECONDS = 60, FOREIGN_PAUSE_MS = 1 };
+
 /* Work that may run: a stream's head, or a node of the graph that is there. */
 struct candidate {
     struct CUstream_st *stream;
@@ -195,8 +197,10 @@ static bool candidate_run(const struct candidate *candidate)
     standin_set_inside(true);
     bool ran = work->task.try_run(work->task.context);
     standin_set_inside(false);
+    standin.waits_for_foreign |= !ran && work->task.foreign;
     if (!ran)
         return false;
+    standin.idle_since_ms = 0;
     trace_add(&work->task, stream->device, candidate->lane);
     if (item->kind == ITEM_WORK) {
         work_release(work);
@@ -227,8 +231,10 @@ static bool step_in_turns(void)
     }
 }
 
-bool schedule_step(void)
+/* Runs something; false: nothing can run now. */
+static bool schedule_step(void)
 {
+    standin.waits_for_foreign = false;
     if (standin.options.order == STANDIN_PARALLEL)
         return step_in_turns();
     collect();
@@ -266,21 +272,49 @@ static void complain_of_standstill(void)
     abort();
 }
 
+/* Nothing can run: for how long that may go on, in ms. Aborts where it went on for too long. */
+static double idle_check(void)
+{
+    const double limit_ms =
+        1e3 * (standin.options.standstill_s ? standin.options.standstill_s : STANDSTILL_SECONDS);
+    if (standin.idle_since_ms == 0)
+        standin.idle_since_ms = now_ms();
+    const double left_ms = standin.idle_since_ms + limit_ms - now_ms();
+    if (left_ms <= 0)
+        complain_of_standstill();
+    return left_ms;
+}
+
+/* Runs at most so many things until `done` or nothing can run; how many it ran. */
+static size_t schedule_many(size_t most, bool (*done)(const void *object), const void *object)
+{
+    size_t ran = 0;
+    settle();
+    while (ran < most && !done(object) && schedule_step()) {
+        ran++;
+        settle();
+    }
+    settle();
+    return ran;
+}
+
 void schedule_until(bool (*done)(const void *object), const void *object)
 {
-    bool ran = false;
-    settle();
-    while (!done(object)) {
-        if (schedule_step()) {
-            ran = true;
-            settle();
-            continue;
-        }
-        settle();
+    for (;;) {
+        bool ran = schedule_many(SIZE_MAX, done, object) > 0;
         if (done(object))
-            break;
-        if (!standin_sleep(ran))
-            complain_of_standstill();
-        ran = false;
+            return;
+        const double left_ms = idle_check();
+        standin_sleep(ran, standin.waits_for_foreign ? FOREIGN_PAUSE_MS : left_ms);
     }
+}
+
+void schedule_some(bool (*done)(const void *object), const void *object)
+{
+    enum { MOST_DOUBLINGS = 10 };
+    const unsigned doublings =
+        standin.questions < MOST_DOUBLINGS ? standin.questions : MOST_DOUBLINGS;
+    standin.questions++;
+    if (schedule_many((size_t)1 << doublings, done, object) == 0 && !done(object))
+        idle_check();
 }

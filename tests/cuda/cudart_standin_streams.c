@@ -265,8 +265,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
         return standin_leave(cudaErrorInvalidResourceHandle);
     if (known->capture)
         return standin_leave(capture_spoil(known->capture, cudaErrorStreamCaptureUnsupported));
-    schedule_step();
-    return standin_leave_quietly(known->head ? cudaErrorNotReady : cudaSuccess);
+    schedule_some(stream_is_empty, known);
+    return standin_leave_asking(known->head ? cudaErrorNotReady : cudaSuccess);
 }
 
 unsigned standin_stream_number(cudaStream_t stream)
@@ -455,10 +455,10 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     cudaError_t error = event_error(known);
     if (error != cudaSuccess)
         return standin_leave(error);
-    if (known->mark && !known->mark->done)
-        schedule_step();
-    return standin_leave_quietly(known->mark && !known->mark->done ? cudaErrorNotReady
-                                                                   : cudaSuccess);
+    if (known->mark)
+        schedule_some(mark_is_done, known->mark);
+    return standin_leave_asking(known->mark && !known->mark->done ? cudaErrorNotReady
+                                                                  : cudaSuccess);
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)

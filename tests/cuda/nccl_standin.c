@@ -1,43 +1,66 @@
-/* NCCL between the threads of one process, for tests: the symbols that train/cuda/collective.c
- * uses. A sum runs when all ranks have come to it in their streams; until then none of them blocks
- * a thread. Ranks are added in their order. */
+#include "tests/cuda/nccl_standin.h"
 
+#include <fcntl.h>
 #include <nccl.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tests/cuda/cudart_standin.h"
 
-enum { MOST_RANKS = 16 };
+enum { MOST_RANKS = 16, NAME_BYTES = 16 };
+/* Of one sum of one rank: twice a bucket of gradients. The file is sparse. */
+static const size_t room_bytes = 64 << 20;
+
+/* What a rank tells the others. */
+struct seat {
+    atomic_int pid;
+    atomic_uint_fast64_t posted; /* sums that it has come to */
+    atomic_size_t counts[2];     /* of its last sums, by parity */
+};
+
+/* The ranks of one id, in memory that all their processes share; behind it two rooms a rank, by the
+ * parity of the sum: who comes to a sum has read all of the last but one. */
+struct world {
+    atomic_int size, joined;
+    struct seat seats[MOST_RANKS];
+};
+enum { HEADER_BYTES = 4096 };
+_Static_assert(sizeof(struct world) <= HEADER_BYTES, "rooms begin behind the header");
+
+/* Held by its owner and by each sum that is still queued or in a graph. */
+struct ncclComm {
+    struct world *world;
+    int rank, device;
+    bool has_foreign; /* ranks in other processes */
+    uint64_t sums;    /* done; touched by work only */
+    bool is_posted;   /* the next one is */
+    atomic_bool aborted;
+    atomic_int references;
+};
 
 struct sum_work {
-    struct world *world;
-    int rank;
+    struct ncclComm *comm;
     float *values;
     size_t count;
 };
 
-/* The ranks of one id. All but the list and `joined` is touched by work only, which runs one piece
- * at a time. */
-struct world {
-    struct world *next;
-    uint64_t id;
-    int size, joined, left;
-    const struct sum_work *posted[MOST_RANKS];   /* by rank: come, waiting for others */
-    const struct sum_work *finished[MOST_RANKS]; /* by rank: done, to be noticed */
-};
+static atomic_bool broken;
 
-struct ncclComm {
-    struct world *world;
-    int rank, device;
-};
+void standin_nccl_break(void)
+{
+    atomic_store(&broken, true);
+}
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t joining = PTHREAD_COND_INITIALIZER;
-static struct world *worlds;
-static uint64_t ids;
+void standin_nccl_mend(void)
+{
+    atomic_store(&broken, false);
+}
 
 static void require(bool holds, const char *what)
 {
@@ -55,7 +78,9 @@ ncclResult_t ncclGetVersion(int *version)
 
 const char *ncclGetErrorString(ncclResult_t result)
 {
-    return result == ncclSuccess ? "no error" : "an error of the stand-in";
+    return result == ncclSuccess       ? "no error"
+           : result == ncclRemoteError ? "remote process exited or there was a network error"
+                                       : "an error of the stand-in";
 }
 
 const char *ncclGetLastError(ncclComm_t comm)
@@ -67,117 +92,166 @@ const char *ncclGetLastError(ncclComm_t comm)
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     memset(id, 0, sizeof *id);
-    pthread_mutex_lock(&lock);
-    ids++;
-    memcpy(id->internal, &ids, sizeof ids);
-    pthread_mutex_unlock(&lock);
+    require(getrandom(id->internal, NAME_BYTES, 0) == NAME_BYTES, "there are no random numbers");
     return ncclSuccess;
 }
 
-/* Called with the lock held. */
-static struct world *world_find(uint64_t id, int size)
+/* --- Worlds
+ * --------------------------------------------------------------------------------------- */
+
+static size_t world_bytes(void)
 {
-    for (struct world *world = worlds; world; world = world->next)
-        if (world->id == id)
-            return world;
-    struct world *world = calloc(1, sizeof *world);
-    require(world != NULL, "no memory");
-    world->id = id;
-    world->size = size;
-    world->next = worlds;
-    worlds = world;
-    return world;
+    return HEADER_BYTES + 2 * MOST_RANKS * room_bytes;
 }
+
+static void world_path(const ncclUniqueId *id, char ret_path[256])
+{
+    const char *folder = getenv("TMPDIR");
+    int length = snprintf(ret_path, 200, "%s/nccl_standin-", folder ? folder : "/tmp");
+    require(length > 0 && length < 200, "TMPDIR is too long");
+    for (int i = 0; i < NAME_BYTES; i++)
+        snprintf(ret_path + length + 2 * i, 3, "%02x", (unsigned char)id->internal[i]);
+}
+
+static struct world *world_open(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    require(fd >= 0 && ftruncate(fd, (off_t)world_bytes()) == 0, "cannot make the ranks' file");
+    void *memory = mmap(NULL, world_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    require(memory != MAP_FAILED, "cannot map the ranks' file");
+    close(fd);
+    return memory;
+}
+
+/* Returns when all have joined. */
+static void world_join(struct world *world, const char *path, int rank, int size)
+{
+    static const struct timespec pause = {.tv_nsec = 200000};
+    int first = 0;
+    if (!atomic_compare_exchange_strong(&world->size, &first, size))
+        require(first == size, "the ranks of one id disagree about their number");
+    require(atomic_exchange(&world->seats[rank].pid, (int)getpid()) == 0, "two ranks are the same");
+    if (atomic_fetch_add(&world->joined, 1) + 1 == size)
+        unlink(path);
+    while (atomic_load(&world->joined) < size)
+        nanosleep(&pause, NULL);
+}
+
+static float *room_of(struct world *world, int rank, uint64_t sum)
+{
+    char *rooms = (char *)world + HEADER_BYTES;
+    return (float *)(rooms + (2 * (size_t)rank + sum % 2) * room_bytes);
+}
+
+/* --- Communicators
+ * --------------------------------------------------------------------------------------- */
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-    uint64_t number;
-    memcpy(&number, id.internal, sizeof number);
+    char path[256];
     if (nranks < 1 || nranks > MOST_RANKS || rank < 0 || rank >= nranks)
         return ncclInvalidArgument;
     struct ncclComm *made = calloc(1, sizeof *made);
     require(made != NULL, "no memory");
     require(cudaGetDevice(&made->device) == cudaSuccess, "there is no current device");
-    pthread_mutex_lock(&lock);
-    struct world *world = world_find(number, nranks);
-    require(world->size == nranks, "the ranks of one id disagree about their number");
-    made->world = world;
+    world_path(&id, path);
+    made->world = world_open(path);
     made->rank = rank;
-    world->joined++;
-    pthread_cond_broadcast(&joining);
-    while (world->joined < world->size)
-        pthread_cond_wait(&joining, &lock);
-    pthread_mutex_unlock(&lock);
+    made->references = 1;
+    world_join(made->world, path, rank, nranks);
+    for (int r = 0; r < nranks; r++)
+        made->has_foreign |= atomic_load(&made->world->seats[r].pid) != (int)getpid();
     *comm = made;
     return ncclSuccess;
 }
 
+static void comm_release(struct ncclComm *comm)
+{
+    if (atomic_fetch_sub(&comm->references, 1) > 1)
+        return;
+    munmap(comm->world, world_bytes());
+    free(comm);
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    pthread_mutex_lock(&lock);
-    struct world *world = comm->world;
-    if (++world->left == world->size) {
-        struct world **link = &worlds;
-        while (*link != world)
-            link = &(*link)->next;
-        *link = world->next;
-        free(world);
-    }
-    pthread_mutex_unlock(&lock);
-    free(comm);
+    comm_release(comm);
     return ncclSuccess;
 }
 
+/* What is queued ends, without its sums. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    return ncclCommDestroy(comm);
+    atomic_store(&comm->aborted, true);
+    comm_release(comm);
+    return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
-    (void)comm;
-    *error = ncclSuccess;
+    if (!comm)
+        return ncclInvalidArgument;
+    *error = atomic_load(&broken) ? ncclRemoteError : ncclSuccess;
     return ncclSuccess;
 }
 
-static bool all_posted(const struct world *world)
+/* --- Sums
+ * --------------------------------------------------------------------------------------- */
+
+static void sum_post(const struct sum_work *work)
 {
-    for (int r = 0; r < world->size; r++)
-        if (!world->posted[r])
+    struct ncclComm *comm = work->comm;
+    struct seat *seat = &comm->world->seats[comm->rank];
+    memcpy(room_of(comm->world, comm->rank, comm->sums), work->values,
+           work->count * sizeof *work->values);
+    atomic_store(&seat->counts[comm->sums % 2], work->count);
+    atomic_store(&seat->posted, comm->sums + 1);
+    comm->is_posted = true;
+}
+
+static bool all_posted(struct ncclComm *comm)
+{
+    for (int r = 0; r < comm->world->size; r++)
+        if (atomic_load(&comm->world->seats[r].posted) <= comm->sums)
             return false;
     return true;
 }
 
-static void sum_all(struct world *world)
+static void sum_take(const struct sum_work *work)
 {
-    const size_t count = world->posted[0]->count;
-    for (int r = 1; r < world->size; r++)
-        require(world->posted[r]->count == count, "the ranks of a sum disagree about its size");
-    for (size_t i = 0; i < count; i++) {
-        float sum = 0;
-        for (int r = 0; r < world->size; r++)
-            sum += world->posted[r]->values[i];
-        for (int r = 0; r < world->size; r++)
-            world->posted[r]->values[i] = sum;
+    struct ncclComm *comm = work->comm;
+    memset(work->values, 0, work->count * sizeof *work->values);
+    for (int r = 0; r < comm->world->size; r++) {
+        const float *theirs = room_of(comm->world, r, comm->sums);
+        require(atomic_load(&comm->world->seats[r].counts[comm->sums % 2]) == work->count,
+                "the ranks of a sum disagree about its size");
+        for (size_t i = 0; i < work->count; i++)
+            work->values[i] += theirs[i];
     }
-    for (int r = 0; r < world->size; r++) {
-        world->finished[r] = world->posted[r];
-        world->posted[r] = NULL;
-    }
+    comm->sums++;
+    comm->is_posted = false;
 }
 
 static bool sum_try(void *context)
 {
     const struct sum_work *work = context;
-    struct world *world = work->world;
-    if (!world->finished[work->rank] && !world->posted[work->rank])
-        world->posted[work->rank] = work;
-    if (all_posted(world))
-        sum_all(world);
-    if (world->finished[work->rank] != work)
+    if (atomic_load(&work->comm->aborted))
+        return true;
+    if (atomic_load(&broken))
         return false;
-    world->finished[work->rank] = NULL;
+    if (!work->comm->is_posted)
+        sum_post(work);
+    if (!all_posted(work->comm))
+        return false;
+    sum_take(work);
     return true;
+}
+
+static void sum_release(void *context)
+{
+    struct sum_work *work = context;
+    comm_release(work->comm);
+    free(work);
 }
 
 ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
@@ -185,19 +259,23 @@ ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                            cudaStream_t stream)
 {
     int device = -1;
+    require(comm != NULL, "a sum without a communicator");
     require(sendbuff == recvbuff && datatype == ncclFloat32 && op == ncclSum,
             "only sums of floats in place are known");
+    require(count * sizeof(float) <= room_bytes, "a sum is too large");
     require(standin_is_device_memory(recvbuff, &device) && device == comm->device,
             "the values of a sum are not on the communicator's device");
     struct sum_work *work = calloc(1, sizeof *work);
     require(work != NULL, "no memory");
-    *work = (struct sum_work){comm->world, comm->rank, recvbuff, count};
+    *work = (struct sum_work){comm, recvbuff, count};
+    atomic_fetch_add(&comm->references, 1);
     const struct standin_work queued = {
         .label = "sum over the devices",
         .bytes = count * sizeof(float),
         .try_run = sum_try,
+        .foreign = comm->has_foreign,
         .context = work,
-        .release = free,
+        .release = sum_release,
     };
     return standin_enqueue(stream, &queued) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }

@@ -1,5 +1,7 @@
 /* The cuDNN backend: its module's one entry, and the table behind it. */
 
+#include <string.h>
+
 #include "base/log.h"
 #include "base/memory.h"
 #include "train/comm.h"
@@ -103,6 +105,28 @@ static struct status one_join(struct device *device, unsigned index, void *conte
                            &device->collective);
 }
 
+/* Fails on all processes when two of them use the same device, with which NCCL cannot sum. */
+static struct status devices_compare(struct backend *backend)
+{
+    struct comm *comm = backend->config.comm;
+    const size_t own = backend->device_count, all = own * comm_size(comm);
+    CLEANUP(memory_free) cudaUUID_t *ours = NULL, *theirs = NULL;
+    TRY(memory_alloc(own, sizeof *ours, &ours));
+    TRY(memory_alloc(all, sizeof *theirs, &theirs));
+    for (size_t i = 0; i < own; i++)
+        ours[i] = backend->devices[i].uuid;
+    TRY(comm_gather(comm, ours, own * sizeof *ours, theirs));
+    for (size_t i = 0; i < all; i++)
+        for (size_t j = 0; j < i; j++)
+            if (memcmp(&theirs[i], &theirs[j], sizeof *theirs) == 0)
+                FAIL(STATUS_USAGE,
+                     "GPU %zu of rank %zu is GPU %zu of rank %zu too: start at most as many "
+                     "processes on a machine as it has GPUs, or give each others to see "
+                     "(CUDA_VISIBLE_DEVICES)",
+                     i % own, i / own, j % own, j / own);
+    return OK;
+}
+
 /* Connects the devices of all processes. */
 static struct status devices_join(struct backend *backend)
 {
@@ -119,6 +143,7 @@ static struct status devices_join(struct backend *backend)
             FAIL(STATUS_USAGE,
                  "this process drives %u GPUs and another one %llu: give all the same --gpus",
                  backend->device_count, (unsigned long long)most[0]);
+        TRY(devices_compare(backend));
     }
     if (opening.ranks == 1)
         return OK;
@@ -145,7 +170,8 @@ struct status backend_open(const struct backend_config *config, struct backend *
         TRY(pool_open(backend->device_count, &backend->pool));
     TRY(memory_alloc(backend->device_count, sizeof *backend->devices, &backend->devices));
     for (unsigned i = 0; i < backend->device_count; i++)
-        backend->devices[i].ordinal = opening.first + (int)i;
+        backend->devices[i] =
+            (struct device){.ordinal = opening.first + (int)i, .broken = &backend->broken};
     opening.config = &backend->config;
     TRY(backend_each(backend, one_open, &opening));
     TRY(devices_join(backend));

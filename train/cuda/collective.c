@@ -63,6 +63,8 @@ void collective_abort(struct collective *collective)
 struct status collective_check(struct collective *collective)
 {
     ncclResult_t result = ncclSuccess;
+    if (!collective->comm)
+        FAIL(STATUS_FAILED, "the sums over the devices were ended");
     TRY_NCCL(ncclCommGetAsyncError(collective->comm, &result), collective->comm);
     if (result != ncclSuccess && result != ncclInProgress)
         return nccl_failure(result, "a sum over the devices", collective->comm);

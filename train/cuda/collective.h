@@ -25,7 +25,8 @@ void collective_close(struct collective *collective);
 CLEANUP_POINTER(collective_close, struct collective)
 /* Ends what runs on this device without the others; only collective_close may follow. */
 void collective_abort(struct collective *collective);
-/* Fails when NCCL has noticed that another device or the network failed; waits for nothing. */
+/* Fails when NCCL has noticed that another device or the network failed, or after an abort; waits
+ * for nothing. */
 struct status collective_check(struct collective *collective);
 
 /* Puts the sum of `values`, device memory, in place over all devices on `stream`. May be captured.

@@ -11,7 +11,8 @@ struct backend {
     struct backend_config config; /* with the dtype in use */
     unsigned device_count;
     struct device *devices;
-    struct pool *pool; /* a thread a device; NULL: there is one device */
+    struct pool *pool;  /* a thread a device; NULL: there is one device */
+    atomic_bool broken; /* a device failed where the others wait for its part of a sum */
 };
 
 /* Calls fn for each device, with it as the thread's current one: all at the same time, since they

@@ -99,6 +99,7 @@ struct status device_open(struct device *device, int ordinal, const struct backe
     TRY_CUDA(cudaGetDeviceProperties(&properties, ordinal));
     snprintf(device->name, sizeof device->name, "%.*s", (int)sizeof device->name - 1,
              properties.name);
+    device->uuid = properties.uuid;
     device->major = properties.major;
     device->minor = properties.minor;
     if (config->comm && comm_size(config->comm) > 1)
@@ -118,11 +119,49 @@ struct status device_open(struct device *device, int ordinal, const struct backe
     return planner_open(&planning, &device->planner);
 }
 
+/* NCCL sees that a connection broke, the processes' watch whose it was: a moment later, perhaps. */
+static struct status loss_explain(const struct device *device, struct status found)
+{
+    enum { LOOKS = 60 };
+    static const struct timespec pause = {.tv_nsec = 50000000};
+    for (int look = 0; look < LOOKS && device->comm; look++) {
+        struct status lost = comm_check(device->comm);
+        if (lost.code != STATUS_DONE) {
+            status_ignore(found);
+            return lost;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return found;
+}
+
+/* Whether all others are there still. */
+static struct status others_check(const struct device *device)
+{
+    if (device->comm)
+        TRY(comm_check(device->comm));
+    if (atomic_load(device->broken))
+        FAIL(STATUS_FAILED, "another GPU of this process did not come to a sum: see its error");
+    struct status found = collective_check(device->collective);
+    return found.code == STATUS_DONE ? OK : loss_explain(device, found);
+}
+
+static void others_leave(struct device *device)
+{
+    if (!device->collective)
+        return;
+    struct status lost = others_check(device);
+    if (lost.code != STATUS_DONE)
+        collective_abort(device->collective);
+    status_ignore(lost);
+    collective_close(MOVE(device->collective));
+}
+
 void device_done(struct device *device)
 {
     if (cudaSetDevice(device->ordinal) != cudaSuccess)
         return;
-    collective_close(device->collective);
+    others_leave(device);
     planner_close(device->planner);
     if (device->cudnn)
         cudnnDestroy(device->cudnn);
@@ -140,18 +179,10 @@ struct status device_enter(const struct device *device)
     return OK;
 }
 
-/* Whether all others are there still. */
-static struct status others_check(struct device *device)
-{
-    if (device->collective)
-        TRY(collective_check(device->collective));
-    return comm_check(device->comm);
-}
-
 struct status device_wait(struct device *device, cudaEvent_t event)
 {
     static const struct timespec pause = {.tv_nsec = 50000};
-    if (!device->comm) {
+    if (!device->collective) {
         TRY_CUDA(cudaEventSynchronize(event));
         return OK;
     }
@@ -164,8 +195,7 @@ struct status device_wait(struct device *device, cudaEvent_t event)
         (void)cudaGetLastError(); /* "not ready" is no error of what comes next */
         struct status lost = others_check(device);
         if (lost.code != STATUS_DONE) {
-            if (device->collective)
-                collective_abort(device->collective);
+            collective_abort(device->collective);
             return lost;
         }
         nanosleep(&pause, NULL);

@@ -11,6 +11,7 @@
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <stdatomic.h>
 
 #include "base/bytes.h"
 #include "train/backend.h"
@@ -21,8 +22,10 @@
 struct device {
     int ordinal;       /* as CUDA counts the visible ones */
     char name[64];     /* "NVIDIA H200" */
+    cudaUUID_t uuid;   /* the same whoever sees it */
     int major, minor;  /* compute capability */
     struct comm *comm; /* borrowed; NULL: no other process can be lost while this one waits */
+    const atomic_bool *broken; /* borrowed; one of this process's devices left a step unfinished */
     cudaStream_t compute, copy, reduce;
     cudaEvent_t idle;    /* for device_finish */
     cudnnHandle_t cudnn; /* on the compute stream */
@@ -39,10 +42,12 @@ struct status device_count(int *ret_count);
 /* Fails with STATUS_UNSUPPORTED where the device cannot compute in config->dtype (not DTYPE_AUTO).
  * Warns when others use the device. The collective is left to the caller. */
 struct status device_open(struct device *device, int ordinal, const struct backend_config *config);
+/* Ends what waits for devices that are lost. */
 void device_done(struct device *device);
 
 struct status device_enter(const struct device *device);
-/* Waits for an event, or until another process or device is known to be lost. */
+/* Waits for an event. Fails when another process or device is known to be lost, whose part of a sum
+ * would never come, and ends the sums of this one. */
 struct status device_wait(struct device *device, cudaEvent_t event);
 /* Waits until the compute stream has done what was put on it. */
 struct status device_finish(struct device *device);

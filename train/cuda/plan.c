@@ -90,9 +90,9 @@ struct status plan_open(struct store *store, const struct plan_config *config,
 
 static struct status one_close(struct device *device, unsigned index, void *context)
 {
-    struct status status = device_finish(device);
+    status_ignore(device_finish(device)); /* a failure would keep the other devices from closing */
     replica_plan_close(context, index);
-    return status;
+    return OK;
 }
 
 void plan_close(struct plan *plan)
@@ -124,9 +124,11 @@ static struct status plan_call(struct plan *plan, const struct step_input *input
 {
     struct calling calling = {plan, input, variant};
     TRY(step_check_labels(input->labels, plan->config.batch, plan->store->network->classes));
-    TRY(backend_each(plan->backend, one_call, &calling));
-    plan->calls++;
-    return OK;
+    struct status status = backend_each(plan->backend, one_call, &calling);
+    if (status.code != STATUS_DONE)
+        atomic_store(&plan->backend->broken, true);
+    plan->calls += status.code == STATUS_DONE;
+    return status;
 }
 
 struct status plan_forward_backward(struct plan *plan, const struct step_input *input)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "train/comm.h"
 #include "train/cuda/errors.h"
 
 static float *role_array(const struct store_replica *replica, enum param_role role)
@@ -199,7 +200,9 @@ struct status store_average_statistics(struct store *store)
 {
     const unsigned devices = store->backend->device_count;
     const uint64_t begin = store->map->trained, count = store->map->total - begin;
-    if (!store->statistics_differ || devices == 1)
+    struct comm *comm = store->backend->config.comm;
+    const unsigned processes = comm ? comm_size(comm) : 1;
+    if (!store->statistics_differ || devices * processes == 1)
         return OK;
     CLEANUP(memory_free) float *one = NULL;
     CLEANUP(memory_free) double *sums = NULL;
@@ -210,8 +213,10 @@ struct status store_average_statistics(struct store *store)
         for (uint64_t i = 0; i < count; i++)
             sums[i] += one[i];
     }
+    if (processes > 1)
+        TRY(comm_sum_f64(comm, sums, count));
     for (uint64_t i = 0; i < count; i++)
-        one[i] = (float)(sums[i] / devices);
+        one[i] = (float)(sums[i] / (devices * processes));
     for (unsigned d = 0; d < devices; d++) {
         TRY(device_enter(&store->backend->devices[d]));
         TRY(upload(store->replicas[d].values + begin, one, count * sizeof *one));

@@ -36,8 +36,8 @@ struct store {
 
 uint64_t store_bytes(const struct store *store);
 
-/* Waits, and gives all devices of this process the mean of their running statistics. The mean over
- * the devices moves the same whether they were averaged before or not. */
+/* Waits, and gives all devices the mean of their running statistics; all processes call it at the
+ * same point. The mean over the devices moves the same whether they were averaged before or not. */
 struct status store_average_statistics(struct store *store);
 /* Memory that only accumulation, only evaluation needs; nothing where it is there already. */
 struct status store_need_fresh(struct store *store);
