@@ -306,7 +306,9 @@ test:
 	@scripts/setup.sh --test
 	@$(MAKE) $(JOBS) --no-print-directory check
 
-check: all $(TESTS) $(if $(filter tests/cli/gpu_check.sh,$(CLI_TESTS)),$(if $(HAVE_CUDA),$(BUILD)/trial/bundle/gpu_check.sh))
+TRIALS = $(if $(filter tests/cli/gpu_check.sh,$(CLI_TESTS)),$(BUILD)/trial/bundle/gpu_check.sh) \
+    $(if $(filter tests/cli/cuda_ranks.sh,$(CLI_TESTS)),$(BUILD)/trial/headrace-cuda.so)
+check: all $(TESTS) $(if $(HAVE_CUDA),$(TRIALS))
 	@BUILD=$(BUILD) T="$(T)" scripts/run_tests.sh $(TESTS) $(CLI_TESTS)
 
 check-plans: $(BUILD)/tests/test_cuda_plans

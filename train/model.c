@@ -12,7 +12,8 @@ struct status model_open(const struct network *network, const char *device,
     CLEANUP(memory_free) char *cache = NULL, *plan_cache = NULL;
     const struct backend_module *module;
     TRY(module_find(device, &module));
-    TRY(path_cache_folder(&cache));
+    if (!config->plan_cache)
+        TRY(path_cache_folder(&cache));
     if (cache)
         TRY(path_join(cache, "plans", &plan_cache));
     TRY(memory_alloc(1, sizeof *model, &model));
@@ -22,7 +23,8 @@ struct status model_open(const struct network *network, const char *device,
     model->threads = config->threads ? config->threads : cores_available();
     struct backend_config whole = *config;
     whole.threads = model->threads;
-    whole.plan_cache = plan_cache;
+    if (plan_cache)
+        whole.plan_cache = plan_cache;
     TRY(module->ops->open(&whole, &model->backend));
     TRY(module->ops->store_open(model->backend, network, &model->store));
     *ret_model = MOVE(model);

@@ -18,8 +18,8 @@ struct model {
     unsigned threads;
 };
 
-/* Opens a device of device_names, whose plans are kept in the user's cache. `network` must outlive
- * the model. */
+/* Opens a device of device_names, whose plans are kept in config->plan_cache, or the user's cache
+ * where that is NULL. `network` must outlive the model. */
 struct status model_open(const struct network *network, const char *device,
                          const struct backend_config *config, struct model **ret_model);
 void model_close(struct model *model);

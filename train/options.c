@@ -122,7 +122,9 @@ const struct option train_option_table[] = {
      .help =
          "GPUs of this process; 0: all it sees, or one where several processes share a machine"},
     {"deterministic", 0, OPT_FLAG, FIELD(deterministic),
-     .help = "only GPU algorithms that give the same bits run after run; the CPU's all do"},
+     .help =
+         "only GPU algorithms that give the same bits run after run, kept in RUN_DIR/plans; the "
+         "CPU's all do"},
     {"tune", 0, OPT_FLAG, FIELD(tune),
      .help = "time the GPU's algorithms at the start instead of trusting the library's choice"},
     {"dtype", 0, OPT_ENUM, FIELD(dtype), .names = train_dtype_names,

@@ -82,9 +82,31 @@ static struct status network_make(struct trainer *trainer)
     return weights_open(trainer->network, &trainer->weights);
 }
 
+/* Whether RUN_DIR keeps the algorithms that were chosen: what goes on from there computes the same
+ * bits, whatever was timed or is known elsewhere by then. */
+static bool keeps_plans(const struct trainer *trainer)
+{
+    return trainer->options->deterministic && !trainer->options->evaluate;
+}
+
+/* With kept plans rank 0 chooses, and the others find what it chose. */
+static struct status plan_open(struct trainer *trainer, const struct plan_config *config,
+                               struct plan **ret_plan)
+{
+    const struct model *model = trainer->model;
+    const bool in_turn = keeps_plans(trainer), first = comm_rank(trainer->comm) == 0;
+    if (in_turn && !first)
+        TRY(comm_barrier(trainer->comm));
+    TRY(model->ops->plan_open(model->store, config, ret_plan));
+    return in_turn && first ? comm_barrier(trainer->comm) : OK;
+}
+
 static struct status device_open(struct trainer *trainer)
 {
     const struct train_options *options = trainer->options;
+    CLEANUP(memory_free) char *plans = NULL;
+    if (keeps_plans(trainer))
+        TRY(path_join(options->out, "plans", &plans));
     const struct backend_config config = {
         .dtype = (enum train_dtype)options->dtype,
         .threads = (unsigned)options->threads,
@@ -93,6 +115,7 @@ static struct status device_open(struct trainer *trainer)
         .devices = (unsigned)options->gpus,
         .deterministic = options->deterministic,
         .tune = options->tune,
+        .plan_cache = plans,
     };
     TRY(model_open(trainer->network, device_names[options->device], &config, &trainer->model));
     enum train_dtype dtype = trainer->model->ops->dtype(trainer->model->backend);
@@ -167,7 +190,7 @@ static struct status eval_plan_open(struct trainer *trainer)
         .height = crop,
         .width = crop,
     };
-    TRY(model->ops->plan_open(model->store, &plan, &trainer->eval_plan));
+    TRY(plan_open(trainer, &plan, &trainer->eval_plan));
     if (!options->val_flip)
         return OK;
     model->ops->input_format(model->backend, &format);
@@ -186,7 +209,7 @@ static struct status train_plan_open(struct trainer *trainer)
     };
     if (trainer->train_plan)
         model->ops->plan_close(MOVE(trainer->train_plan));
-    return model->ops->plan_open(model->store, &plan, &trainer->train_plan);
+    return plan_open(trainer, &plan, &trainer->train_plan);
 }
 
 static struct status train_feed_open(struct trainer *trainer)

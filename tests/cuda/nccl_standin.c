@@ -46,7 +46,8 @@ struct ncclComm {
 
 struct sum_work {
     struct ncclComm *comm;
-    float *values;
+    const float *from;
+    float *to;
     size_t count;
 };
 
@@ -202,8 +203,8 @@ static void sum_post(const struct sum_work *work)
 {
     struct ncclComm *comm = work->comm;
     struct seat *seat = &comm->world->seats[comm->rank];
-    memcpy(room_of(comm->world, comm->rank, comm->sums), work->values,
-           work->count * sizeof *work->values);
+    memcpy(room_of(comm->world, comm->rank, comm->sums), work->from,
+           work->count * sizeof *work->from);
     atomic_store(&seat->counts[comm->sums % 2], work->count);
     atomic_store(&seat->posted, comm->sums + 1);
     comm->is_posted = true;
@@ -220,13 +221,13 @@ static bool all_posted(struct ncclComm *comm)
 static void sum_take(const struct sum_work *work)
 {
     struct ncclComm *comm = work->comm;
-    memset(work->values, 0, work->count * sizeof *work->values);
+    memset(work->to, 0, work->count * sizeof *work->to);
     for (int r = 0; r < comm->world->size; r++) {
         const float *theirs = room_of(comm->world, r, comm->sums);
         require(atomic_load(&comm->world->seats[r].counts[comm->sums % 2]) == work->count,
                 "the ranks of a sum disagree about its size");
         for (size_t i = 0; i < work->count; i++)
-            work->values[i] += theirs[i];
+            work->to[i] += theirs[i];
     }
     comm->sums++;
     comm->is_posted = false;
@@ -260,14 +261,14 @@ ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
 {
     int device = -1;
     require(comm != NULL, "a sum without a communicator");
-    require(sendbuff == recvbuff && datatype == ncclFloat32 && op == ncclSum,
-            "only sums of floats in place are known");
+    require(datatype == ncclFloat32 && op == ncclSum, "only sums of floats are known");
     require(count * sizeof(float) <= room_bytes, "a sum is too large");
-    require(standin_is_device_memory(recvbuff, &device) && device == comm->device,
+    require(standin_is_device_memory(sendbuff, &device) && device == comm->device &&
+                standin_is_device_memory(recvbuff, &device) && device == comm->device,
             "the values of a sum are not on the communicator's device");
     struct sum_work *work = calloc(1, sizeof *work);
     require(work != NULL, "no memory");
-    *work = (struct sum_work){comm, recvbuff, count};
+    *work = (struct sum_work){comm, sendbuff, recvbuff, count};
     atomic_fetch_add(&comm->references, 1);
     const struct standin_work queued = {
         .label = "sum over the devices",

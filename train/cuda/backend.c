@@ -145,6 +145,7 @@ static struct status devices_join(struct backend *backend)
                  backend->device_count, (unsigned long long)most[0]);
         TRY(devices_compare(backend));
     }
+    backend->rank_count = opening.ranks;
     if (opening.ranks == 1)
         return OK;
     if (rank == 0)

@@ -146,7 +146,7 @@ struct status plan_forward_backward(struct plan *plan, const struct step_input *
         variant |= VARIANT_REDUCES;
     plan->header = (struct step_header){(float)input->divisor, input->completes};
     plan->store->version++;
-    plan->store->statistics_differ = true;
+    plan->store->statistics_differ = !(variant & VARIANT_REDUCES);
     return plan_call(plan, input, variant);
 }
 

@@ -11,8 +11,9 @@
  *     host     wait for a free slot, fill its pinned memory
  *     copy     [consumed of this slot's last batch] ── to the device ── (copied)
  *     compute  [copied] ── images to activations, labels and header aside ── (consumed)
- *              ── graph: forward, loss, backward, (ready) of each bucket … [reduced]
- *     reduce            in the graph: [ready] ── sum of the bucket ── … ── (reduced)
+ *              ── graph: forward, loss, (forwarded), backward, (ready) of each bucket … [reduced]
+ *     reduce            in the graph: [forwarded] ── mean of running statistics
+ *              ── [ready] ── sum of the bucket ── … ── (reduced)
  *
  * where (x) is the record of an event and [x] the wait for it. */
 
@@ -48,7 +49,7 @@ struct plan_replica {
     struct kernel_ring *ring;
     struct bn_fold *folds; /* evaluation only */
     cudaEvent_t *ready;    /* by bucket */
-    cudaEvent_t reduced;
+    cudaEvent_t forwarded, reduced;
     cudaGraphExec_t graphs[VARIANT_COUNT]; /* NULL: not captured yet */
     bool has_run[VARIANT_COUNT];
 };

@@ -83,6 +83,7 @@ static struct status buckets_open(const struct plan *plan, struct plan_replica *
     TRY(memory_alloc(plan->buckets.count, sizeof(cudaEvent_t), &replica->ready));
     for (size_t i = 0; i < plan->buckets.count; i++)
         TRY(event_open(&replica->ready[i]));
+    TRY(event_open(&replica->forwarded));
     return event_open(&replica->reduced);
 }
 
@@ -155,6 +156,7 @@ void replica_plan_close(struct plan *plan, unsigned index)
         cudnn_plan_close(replica->plans[i]);
     for (size_t i = 0; replica->ready && i < plan->buckets.count; i++)
         event_close(replica->ready[i]);
+    event_close(replica->forwarded);
     event_close(replica->reduced);
     slots_close(replica);
     void *const arrays[] = {replica->block,     replica->workspace, replica->loss_workspace,

@@ -133,12 +133,30 @@ static struct status bucket_run(const struct run *run, size_t i)
     return collective_sum(run->device->collective, gradients, count, run->device->reduce);
 }
 
+/* Gives all devices the mean of their running statistics, which forward has moved, while backward
+ * runs. At the end of each step, so that a run that is saved and resumed has the same bits: what is
+ * rounded is the same whether anybody asks or not. */
+static struct status statistics_run(const struct run *run)
+{
+    const struct param_map *map = run->plan->store->map;
+    float *statistics = run->store->values + map->trained;
+    const uint64_t count = map->total - map->trained;
+    TRY_CUDA(cudaEventRecord(run->replica->forwarded, run->device->compute));
+    TRY_CUDA(cudaStreamWaitEvent(run->device->reduce, run->replica->forwarded, 0));
+    TRY(collective_sum(run->device->collective, statistics, count, run->device->reduce));
+    TRY_CUDA(kernel_scale(statistics, 1 / (float)run->plan->backend->rank_count, count,
+                          run->device->reduce));
+    return OK;
+}
+
 /* Puts all ops on the compute stream, and the sums beside them. */
 static struct status program_run(struct run *run)
 {
     const struct program *program = run->plan->program;
     const struct bucket_list *buckets = &run->plan->buckets;
     for (size_t i = 0; i < program->op_count; i++) {
+        if (run->reduces && i == program->backward_begin)
+            TRY(statistics_run(run));
         TRY(op_run(run, &program->ops[i]));
         while (run->next_bucket < buckets->count && buckets->buckets[run->next_bucket].last_op == i)
             TRY(bucket_run(run, run->next_bucket++));

@@ -2,7 +2,7 @@
 #define HEADRACE_TRAIN_CUDA_STORE_H
 
 /* Parameters, gradients and momentum: a replica on each device, the same bits on all of them but
- * for running statistics, which each device keeps of its own images until somebody asks. */
+ * for running statistics within a step, which each device moves by its own images. */
 
 #include "train/cuda/cuda.h"
 #include "train/cuda/param_map.h"
@@ -31,7 +31,7 @@ struct store {
     uint64_t applied_before; /* steps applied before the rates begin */
     uint64_t version;        /* grows whenever a value may have changed */
     uint64_t folded_version; /* of the values that were folded; 0: none were */
-    bool statistics_differ;  /* running statistics moved since they were averaged */
+    bool statistics_differ;  /* running statistics moved in a step that goes on */
 };
 
 uint64_t store_bytes(const struct store *store);
