@@ -20,6 +20,7 @@ struct bench_arguments {
     int64_t image_size, batch_size, jobs, epochs, window, seed;
     uint64_t memory;
     bool json;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct bench_arguments, name)
@@ -51,6 +52,7 @@ static const struct option bench_options[] = {
     {"seed", 0, OPT_INT, FIELD(seed), .min = 0, .max = 9007199254740992, .value = "N",
      .help = "seed of order and crops (default %d)"},
     {"json", 0, OPT_FLAG, FIELD(json), .help = "one JSON object a pass"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -135,6 +137,7 @@ struct status cmd_bench(int argc, char **argv)
         .window = ORDER_WINDOW_RECORDS,
     };
     struct option_parse parse;
+    access_options_init(&arguments.access);
     TRY(command_parse(&bench_usage, bench_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
@@ -142,8 +145,10 @@ struct status cmd_bench(int argc, char **argv)
         FAIL(STATUS_USAGE, "--order is of training; --mode eval reads in the index's order");
     if (arguments.order != ORDER_WINDOW && option_given(&parse, bench_options, "window"))
         FAIL(STATUS_USAGE, "--window goes with --order window");
+    CLEANUP(access_close) struct access *access = NULL;
     CLEANUP(index_close) struct index *index = NULL;
-    TRY(command_open_index("bench", parse.positionals[0], &index));
+    TRY(access_open(&arguments.access, &access));
+    TRY(command_open_index("bench", parse.positionals[0], access, &index));
     struct loader_options options = loader_options_of(&arguments);
     CLEANUP(loader_close) struct loader *loader = NULL;
     TRY(loader_open(index, &options, &loader));

@@ -15,6 +15,7 @@ struct eval_arguments {
     int device, dtype, pixels, on_error;
     int64_t batch_size, jobs, threads, val_resize, val_crop, print_freq;
     bool val_flip, json;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct eval_arguments, name)
@@ -45,6 +46,7 @@ static const struct option eval_options[] = {
     {"print-freq", 'p', OPT_INT, FIELD(print_freq), .min = 1, .max = 1e9, .value = "N",
      .help = "steps between two lines (default %d)"},
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object instead of lines"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -57,13 +59,15 @@ static const struct option_usage eval_usage = {
     .details =
         "CHECKPOINT is a RUN_DIR (its model_best, or its checkpoint where no epoch ended yet), a "
         "file of a checkpoint, or bare weights: a "
-        "torchvision state_dict as safetensors, with --arch. SET is an index or class "
+        "torchvision state_dict as safetensors, with --arch. SET is an index (file or URL) or "
+        "class "
         "folders; its classes are matched by WNID and may be some of the network's only.",
     .example = "headrace eval run/model_best.safetensors val.idx",
 };
 
 /* What an evaluation is made of. */
 struct eval_parts {
+    struct access *access;
     struct index *index;
     struct trained *trained;
     int32_t *label_map;
@@ -85,6 +89,7 @@ static void eval_parts_done(struct eval_parts *parts)
     model_close(parts->model);
     trained_close(parts->trained);
     index_close(parts->index);
+    access_close(parts->access);
     run_log_close(parts->log);
     memory_free(parts->label_map);
 }
@@ -152,7 +157,8 @@ static struct status eval_parts_open(struct eval_arguments *arguments,
                                      const struct option_parse *parse, struct eval_parts *parts)
 {
     const char *checkpoint = parse->positionals[0], *set = parse->positionals[1];
-    TRY(dataset_open_index(set, NULL, (unsigned)arguments->jobs, &parts->index));
+    TRY(access_open(&arguments->access, &parts->access));
+    TRY(dataset_open_index(set, NULL, (unsigned)arguments->jobs, parts->access, &parts->index));
     const struct class_table *classes = index_classes(parts->index);
     TRY(trained_open(checkpoint, arguments->arch, classes, &parts->trained));
     TRY(status_context(evaluate_label_map(classes, parts->trained->classes, &parts->label_map),
@@ -198,6 +204,7 @@ struct status cmd_eval(int argc, char **argv)
     struct option_parse parse = {0};
     CLEANUP(eval_parts_done) struct eval_parts parts = {0};
     struct metric_sums sums;
+    access_options_init(&arguments.access);
     TRY(command_parse(&eval_usage, eval_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;

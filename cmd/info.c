@@ -13,12 +13,14 @@
 
 struct info_arguments {
     bool classes, json;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct info_arguments, name)
 static const struct option info_options[] = {
     {"classes", 0, OPT_FLAG, FIELD(classes), .help = "list the classes too: label, key, words"},
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -154,14 +156,17 @@ static struct status info_print_json(const struct index *index, const struct ind
 
 struct status cmd_info(int argc, char **argv)
 {
+    CLEANUP(access_close) struct access *access = NULL;
     CLEANUP(index_close) struct index *index = NULL;
     struct option_parse parse;
     struct info_arguments arguments = {0};
     struct index_summary summary;
+    access_options_init(&arguments.access);
     TRY(command_parse(&info_usage, info_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(command_open_index("info", parse.positionals[0], &index));
+    TRY(access_open(&arguments.access, &access));
+    TRY(command_open_index("info", parse.positionals[0], access, &index));
     TRY(index_summarise(index, &summary));
     if (arguments.json)
         return info_print_json(index, &summary, arguments.classes);

@@ -14,6 +14,7 @@ struct ls_arguments {
     const char *classes;
     int64_t first, from;
     bool json;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct ls_arguments, name)
@@ -24,6 +25,7 @@ static const struct option ls_options[] = {
     {"first", 'n', OPT_INT, FIELD(first), .max = 1e15, .value = "N",
      .help = "at most N records; 0: all"},
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object for each record"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -110,14 +112,17 @@ static struct status records_list(const struct index *index, const struct ls_arg
 
 struct status cmd_ls(int argc, char **argv)
 {
+    CLEANUP(access_close) struct access *access = NULL;
     CLEANUP(index_close) struct index *index = NULL;
     CLEANUP(memory_free) bool *wanted = NULL;
     struct option_parse parse;
     struct ls_arguments arguments = {0};
+    access_options_init(&arguments.access);
     TRY(command_parse(&ls_usage, ls_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(command_open_index("ls", parse.positionals[0], &index));
+    TRY(access_open(&arguments.access, &access));
+    TRY(command_open_index("ls", parse.positionals[0], access, &index));
     TRY(command_classes(index_classes(index), arguments.classes, &wanted));
     return records_list(index, &arguments, wanted);
 }

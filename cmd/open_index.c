@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/shell.h"
+#include "index/url.h"
 
 static bool is_index_name(const char *name)
 {
@@ -60,7 +61,19 @@ static struct status fail_folder(const char *command, const char *folder)
     FAIL(STATUS_USAGE, "'%s' is a folder, expected an index, for instance: %s", folder, advice);
 }
 
-struct status command_open_index(const char *command, const char *path, struct index **ret_index)
+struct status command_open_index(const char *command, const char *path, struct access *access,
+                                 struct index **ret_index)
 {
-    return path_is_folder(path) ? fail_folder(command, path) : index_open(path, ret_index);
+    return path_is_folder(path) ? fail_folder(command, path)
+                                : index_open_with(path, access, ret_index);
+}
+
+struct status command_check_output(const char *path)
+{
+    if (url_is(path))
+        FAIL(STATUS_USAGE,
+             "'%s' is a URL, which is read only: write to a folder here, and copy the index and "
+             "its shards to the server",
+             path);
+    return OK;
 }

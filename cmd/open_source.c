@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "image/folder_source.h"
 #include "index/index_source.h"
+#include "index/url.h"
 #include "prep/archive_listing.h"
 #include "prep/archive_source.h"
 #include "prep/flat_source.h"
@@ -188,10 +189,11 @@ static struct status folder_open(const struct source_request *request, struct so
     return set_open(request, request->path, NULL, ret_source);
 }
 
-static struct status index_file_open(const char *path, struct source **ret_source)
+static struct status index_open_source(const struct source_request *request,
+                                       struct source **ret_source)
 {
     CLEANUP(index_close) struct index *index = NULL;
-    TRY(index_open(path, &index));
+    TRY(index_open_with(request->path, request->access, &index));
     return index_source_open(index, ret_source);
 }
 
@@ -207,7 +209,7 @@ struct status source_open_any(const struct source_request *request, struct sourc
     if (is_index)
         TRY(refuse_devkit(request, "is an index, which has its labels"));
     if (is_index)
-        return index_file_open(request->path, ret_source);
+        return index_open_source(request, ret_source);
     return archive_open(request, ret_source);
 }
 
@@ -244,6 +246,8 @@ struct status source_open_pair(const struct source_request *request, struct sour
     if (request->prefix)
         FAIL(STATUS_USAGE, "--prefix names one set; for both parts leave it out, for one give -o "
                            "NAME.idx");
+    if (url_is(request->path))
+        FAIL(STATUS_USAGE, "'%s' is one index; give -o NAME.idx", request->path);
     if (!path_is_folder(request->path))
         TRY(refuse_devkit(request, "is taken for an archive of class folders"));
     if (!path_is_folder(request->path))

@@ -6,12 +6,14 @@
 
 #include "base/status.h"
 #include "image/source.h"
+#include "index/access.h"
 
 struct source_request {
     const char *path;
     const char *devkit; /* NULL: looked for beside a validation archive */
     const char *prefix; /* which class folders of an archive; NULL: all of them */
     unsigned threads;
+    struct access *access; /* of an index that has URLs; outlives the source */
 };
 
 /* One set. A folder that holds both parts fails with STATUS_USAGE and names them. */

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/progress.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "cmd/open_source.h"
 #include "index/index.h"
 #include "index/pack.h"
@@ -23,6 +24,7 @@ struct pack_arguments {
     bool in_place, crc, decode, lossy, dry_run, force, json, quiet;
     uint64_t shard_size;
     int64_t jobs, max_side, quality;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct pack_arguments, name)
@@ -61,6 +63,7 @@ static const struct option pack_options[] = {
     COMMAND_JOBS(jobs),
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object for each index"},
     {"quiet", 'q', OPT_FLAG, FIELD(quiet), .help = "no progress"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -357,20 +360,25 @@ static struct status arguments_check(const struct option_parse *parse,
 
 struct status cmd_pack(int argc, char **argv)
 {
+    CLEANUP(access_close) struct access *access = NULL;
     CLEANUP(source_free) struct source *source = NULL;
     CLEANUP(memory_free) char *shard_prefix = NULL;
     struct option_parse parse;
     struct pack_arguments arguments = {.encoding = ENCODING_DCT, .shard_size = PACK_SHARD_BYTES};
+    access_options_init(&arguments.access);
     TRY(command_parse(&pack_usage, pack_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
     progress_set_quiet(arguments.quiet);
     TRY(arguments_check(&parse, &arguments));
+    TRY(command_check_output(arguments.out));
+    TRY(access_open(&arguments.access, &access));
     const struct source_request request = {
         .path = parse.positionals[0],
         .devkit = arguments.devkit,
         .prefix = arguments.prefix,
         .threads = command_threads(arguments.jobs),
+        .access = access,
     };
     size_t length = strlen(arguments.out);
     if (path_is_folder(arguments.out) || (length > 0 && arguments.out[length - 1] == '/'))

@@ -20,6 +20,7 @@ struct replay_arguments {
     const char *out, *checkpoint, *data;
     int device, dtype;
     bool json;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct replay_arguments, name)
@@ -37,6 +38,7 @@ static const struct option replay_options[] = {
     {"dtype", 0, OPT_ENUM, FIELD(dtype), .names = train_dtype_names,
      .help = "arithmetic (default %d)"},
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print JSON, one object"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -204,7 +206,7 @@ static struct status step_show(const struct replay_arguments *arguments, const c
     CLEANUP(memory_free) char *path = NULL;
     if (arguments->step < 0)
         FAIL(STATUS_USAGE, "--step N is missing: which step, counted from 0 over all epochs");
-    TRY(replay_open(run, arguments->data, &shown.replay));
+    TRY(replay_open(run, arguments->data, &arguments->access, &shown.replay));
     if (shown.step >= replay_steps(shown.replay))
         FAIL(STATUS_USAGE, "--step %" PRIu64 " is past the run's %" PRIu64 " steps", shown.step,
              replay_steps(shown.replay));
@@ -256,8 +258,8 @@ static struct status runs_compare(const struct replay_arguments *arguments,
     CLEANUP(replay_close) struct replay *first = NULL;
     CLEANUP(replay_close) struct replay *second = NULL;
     CLEANUP(progress_close) struct progress *progress = NULL;
-    TRY(replay_open(names[0], arguments->data, &first));
-    TRY(replay_open(names[1], arguments->data, &second));
+    TRY(replay_open(names[0], arguments->data, &arguments->access, &first));
+    TRY(replay_open(names[1], arguments->data, &arguments->access, &second));
     if (replay_batch_size(first) != replay_batch_size(second))
         FAIL(STATUS_FOUND, "'%s' has batches of %" PRIu32 ", '%s' of %" PRIu32, names[0],
              replay_batch_size(first), names[1], replay_batch_size(second));
@@ -282,6 +284,7 @@ struct status cmd_replay(int argc, char **argv)
 {
     struct replay_arguments arguments = {.step = -1};
     struct option_parse parse = {0};
+    access_options_init(&arguments.access);
     TRY(command_parse(&replay_usage, replay_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;

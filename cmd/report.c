@@ -12,6 +12,7 @@ struct report_arguments {
     const char *out, *val;
     int device;
     int64_t samples;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct report_arguments, name)
@@ -24,6 +25,7 @@ static const struct option report_options_table[] = {
      .help = "images with predictions (default %d)"},
     {"device", 0, OPT_ENUM, FIELD(device), .names = device_names,
      .help = "where to compute the predictions (default %d)"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -43,6 +45,7 @@ struct status cmd_report(int argc, char **argv)
     struct option_parse parse = {0};
     CLEANUP(buffer_done) struct buffer html = {0};
     CLEANUP(memory_free) char *path = NULL;
+    access_options_init(&arguments.access);
     TRY(command_parse(&report_usage, report_options_table, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
@@ -51,6 +54,7 @@ struct status cmd_report(int argc, char **argv)
         .val = arguments.val,
         .device = device_names[arguments.device],
         .samples = (uint32_t)arguments.samples,
+        .access = arguments.access,
     };
     TRY(report_append(&html, folder, &options));
     TRY(arguments.out ? string_copy(arguments.out, &path)

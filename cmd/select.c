@@ -18,6 +18,7 @@ struct select_arguments {
     bool keep_labels, force;
     int64_t every, per_class, seed;
     double split;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct select_arguments, name)
@@ -44,6 +45,7 @@ static const struct option select_options[] = {
     {"seed", 0, OPT_INT, FIELD(seed), .max = 9007199254740992, .value = "N",
      .help = "of the split (default %d)"},
     {"force", 'f', OPT_FLAG, FIELD(force), .help = "replace indexes that exist"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -57,7 +59,8 @@ static const struct option_usage select_usage = {
         "No image is copied. The selections are applied in the order of this list, each to what "
         "the "
         "ones before left. Several indexes become one, their classes united by key. Packed shards "
-        "may stand in the place of indexes: so a lost index is made again.",
+        "may stand in the place of indexes: so a lost index is made again. Of an index behind a "
+        "URL, the new one names the shards by their URLs.",
     .example =
         "headrace select train.idx --split 0.9 --seed 1 -o fit.idx --rest tune.idx\n"
         "headrace select train.idx --classes n01440764,n01443537 --per-class 100 -o two.idx\n"
@@ -66,6 +69,7 @@ static const struct option_usage select_usage = {
 
 /* The open indexes of the command line. */
 struct inputs {
+    struct access *access;
     struct index **indexes;
     struct source **sources;
     size_t count;
@@ -79,16 +83,20 @@ static void inputs_done(struct inputs *inputs)
     }
     memory_free(inputs->indexes);
     memory_free(inputs->sources);
+    access_close(inputs->access);
 }
 CLEANUP_VALUE(inputs_done, struct inputs)
 
-static struct status inputs_open(const struct option_parse *parse, struct inputs *inputs)
+static struct status inputs_open(const struct access_options *access,
+                                 const struct option_parse *parse, struct inputs *inputs)
 {
+    TRY(access_open(access, &inputs->access));
     TRY(memory_alloc(parse->positional_count, sizeof *inputs->indexes, &inputs->indexes));
     TRY(memory_alloc(parse->positional_count, sizeof *inputs->sources, &inputs->sources));
     inputs->count = parse->positional_count;
     for (size_t i = 0; i < inputs->count; i++) {
-        TRY(command_open_index("select", parse->positionals[i], &inputs->indexes[i]));
+        TRY(command_open_index("select", parse->positionals[i], inputs->access,
+                               &inputs->indexes[i]));
         TRY(index_source_open(inputs->indexes[i], &inputs->sources[i]));
     }
     return OK;
@@ -178,6 +186,8 @@ static struct status parts_write(const struct select_arguments *arguments,
 static struct status output_check(const char *path)
 {
     size_t length = path ? strlen(path) : 0;
+    if (path)
+        TRY(command_check_output(path));
     if (path && (length < 5 || strcmp(path + length - 4, ".idx") != 0))
         FAIL(STATUS_USAGE, "the index '%s' needs a name that ends in .idx", path);
     return OK;
@@ -238,6 +248,7 @@ struct status cmd_select(int argc, char **argv)
     CLEANUP(inputs_done) struct inputs inputs = {0};
     struct option_parse parse;
     struct select_arguments arguments = {0};
+    access_options_init(&arguments.access);
     TRY(command_parse(&select_usage, select_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
@@ -253,6 +264,6 @@ struct status cmd_select(int argc, char **argv)
         .split = arguments.split,
         .seed = (uint64_t)arguments.seed,
     };
-    TRY(inputs_open(&parse, &inputs));
+    TRY(inputs_open(&arguments.access, &parse, &inputs));
     return sources_select(&arguments, &options, &inputs);
 }

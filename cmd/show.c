@@ -17,6 +17,7 @@
 struct show_arguments {
     const char *out, *classes;
     int64_t count, columns, cell, seed;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct show_arguments, name)
@@ -33,6 +34,7 @@ static const struct option show_options[] = {
      .help = "images in a row (default %d)"},
     {"cell", 0, OPT_INT, FIELD(cell), .min = 32, .max = 1024, .value = "PIXELS",
      .help = "side of a thumbnail (default %d)"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -118,15 +120,18 @@ static struct status sheet_fill(struct index *index, const struct show_arguments
 
 struct status cmd_show(int argc, char **argv)
 {
+    CLEANUP(access_close) struct access *access = NULL;
     CLEANUP(index_close) struct index *index = NULL;
     CLEANUP(sheet_close) struct sheet *sheet = NULL;
     struct option_parse parse;
     /* A cell is as wide as the name of a validation image. */
     struct show_arguments arguments = {.count = 40, .columns = 8, .cell = 168};
+    access_options_init(&arguments.access);
     TRY(command_parse(&show_usage, show_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
-    TRY(command_open_index("show", parse.positionals[0], &index));
+    TRY(access_open(&arguments.access, &access));
+    TRY(command_open_index("show", parse.positionals[0], access, &index));
     TRY(sheet_open((unsigned)arguments.columns, (uint32_t)arguments.cell, &sheet));
     TRY(sheet_fill(index, &arguments, sheet));
     TRY(sheet_write(sheet, arguments.out));

@@ -12,6 +12,7 @@
 struct unpack_arguments {
     int64_t jobs;
     bool json, quiet;
+    struct access_options access;
 };
 
 #define FIELD(name) offsetof(struct unpack_arguments, name)
@@ -19,6 +20,7 @@ static const struct option unpack_options[] = {
     COMMAND_JOBS(jobs),
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object"},
     {"quiet", 'q', OPT_FLAG, FIELD(quiet), .help = "no progress"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -36,17 +38,21 @@ static const struct option_usage unpack_usage = {
 
 struct status cmd_unpack(int argc, char **argv)
 {
+    CLEANUP(access_close) struct access *access = NULL;
     CLEANUP(index_close) struct index *index = NULL;
     struct option_parse parse;
     struct unpack_arguments arguments = {0};
     struct unpack_report report;
     char bytes[16];
+    access_options_init(&arguments.access);
     TRY(command_parse(&unpack_usage, unpack_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
     progress_set_quiet(arguments.quiet);
     const char *dest = parse.positionals[1];
-    TRY(command_open_index("unpack", parse.positionals[0], &index));
+    TRY(command_check_output(dest));
+    TRY(access_open(&arguments.access, &access));
+    TRY(command_open_index("unpack", parse.positionals[0], access, &index));
     TRY(index_unpack(index, dest, command_threads(arguments.jobs), &report));
     if (report.lossy > 0)
         log_note("%" PRIu64 " images were packed with --lossy: they are not the original files",

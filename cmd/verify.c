@@ -10,6 +10,7 @@
 #include "cmd/command.h"
 #include "cmd/verify_index.h"
 #include "index/index.h"
+#include "index/url.h"
 #include "prep/repair.h"
 
 struct verify_arguments {
@@ -17,6 +18,7 @@ struct verify_arguments {
     int64_t jobs;
     const char *repair;
     bool subset, decode, duplicates, md5, json, quiet;
+    struct access_options access;
 };
 #define FIELD(name) offsetof(struct verify_arguments, name)
 
@@ -43,6 +45,7 @@ static const struct option options[] = {
     {"json", 0, OPT_FLAG, FIELD(json), .help = "prints the whole report as one line of JSON"},
     {"quiet", 'q', OPT_FLAG, FIELD(quiet),
      .help = "no progress; the report is printed all the same"},
+    ACCESS_OPTIONS(access),
     {0},
 };
 
@@ -90,12 +93,18 @@ static struct status parse_expect(const char *text, struct verify_options *verif
 }
 
 static struct status verify_any(const struct verify_options *verify_options,
+                                const struct access_options *access_options,
                                 struct verify_report **ret_report)
 {
+    CLEANUP(access_close) struct access *access = NULL;
+    const char *path = verify_options->path;
     bool is_index = false;
-    if (path_exists(verify_options->path) && !path_is_folder(verify_options->path))
-        TRY(index_recognise(verify_options->path, &is_index));
-    return is_index ? verify_index(verify_options, ret_report) : verify(verify_options, ret_report);
+    if (url_is(path) || (path_exists(path) && !path_is_folder(path)))
+        TRY(index_recognise(path, &is_index));
+    if (!is_index)
+        return verify(verify_options, ret_report);
+    TRY(access_open(access_options, &access));
+    return verify_index(verify_options, access, ret_report);
 }
 
 /* Repairs, and replaces the report by one of what is there now. */
@@ -135,6 +144,7 @@ struct status cmd_verify(int argc, char **argv)
     struct option_parse parse;
     CLEANUP(devkit_free) struct devkit *devkit = NULL;
     CLEANUP(verify_report_free) struct verify_report *report = NULL;
+    access_options_init(&arguments.access);
     TRY(command_parse(&usage, options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
@@ -153,7 +163,7 @@ struct status cmd_verify(int argc, char **argv)
     if (arguments.repair && !path_is_folder(verify_options.path))
         FAIL(STATUS_USAGE, "--repair is for folders of class folders; %s is not a folder",
              verify_options.path);
-    TRY(verify_any(&verify_options, &report));
+    TRY(verify_any(&verify_options, &arguments.access, &report));
     if (arguments.repair)
         TRY(repair_and_verify(&verify_options, &arguments, &report));
     TRY(print_report(report, arguments.json));

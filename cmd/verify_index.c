@@ -30,7 +30,8 @@ static struct status fill_set(struct verify_set *set, const struct index *index,
     return verify_expected(set, options);
 }
 
-struct status verify_index(const struct verify_options *options, struct verify_report **ret_report)
+struct status verify_index(const struct verify_options *options, struct access *access,
+                           struct verify_report **ret_report)
 {
     CLEANUP(index_close) struct index *index = NULL;
     CLEANUP(check_report_done) struct check_report check = {0};
@@ -49,7 +50,7 @@ struct status verify_index(const struct verify_options *options, struct verify_r
         FAIL(STATUS_USAGE,
              "--subset is for folders and archives; %s is an index, which may hold any part",
              options->path);
-    TRY(index_open(options->path, &index));
+    TRY(index_open_with(options->path, access, &index));
     TRY(index_check(index,
                     &(struct check_options){.read = true,
                                             .decode = options->decode,

@@ -10,6 +10,8 @@
 #include "index/credentials.h"
 #include "index/url.h"
 
+enum { CONNECT_S = 10, IDLE_S = 20, TOTAL_S = 60 };
+
 /* A file that was asked for. */
 struct known_file {
     char *url;
@@ -41,9 +43,9 @@ void access_options_init(struct access_options *options)
         .password = getenv("HEADRACE_PASSWORD"),
         .token = getenv("HEADRACE_TOKEN"),
         .ca_file = getenv("HEADRACE_CA_FILE"),
-        .connect_timeout = 10,
-        .idle_timeout = 20,
-        .timeout = 60,
+        .connect_timeout = CONNECT_S,
+        .idle_timeout = IDLE_S,
+        .timeout = TOTAL_S,
     };
 }
 
@@ -80,6 +82,11 @@ static struct status origins_split(struct access *access, const char *list)
     return OK;
 }
 
+static unsigned seconds(int64_t given, unsigned usual)
+{
+    return given > 0 ? (unsigned)given : usual;
+}
+
 struct status access_open(const struct access_options *options, struct access **ret_access)
 {
     CLEANUP(access_close) struct access *access = NULL;
@@ -93,9 +100,9 @@ struct status access_open(const struct access_options *options, struct access **
     };
     TRY(memory_alloc(1, sizeof *access, &access));
     pthread_mutex_init(&access->mutex, NULL);
-    access->connect_ms = (unsigned)options->connect_timeout * 1000;
-    access->idle_s = (unsigned)options->idle_timeout;
-    access->total_ms = (unsigned)options->timeout * 1000;
+    access->connect_ms = seconds(options->connect_timeout, CONNECT_S) * 1000;
+    access->idle_s = seconds(options->idle_timeout, IDLE_S);
+    access->total_ms = seconds(options->timeout, TOTAL_S) * 1000;
     TRY(credentials_collect(&sources, &access->credentials));
     if (options->ca_file && options->ca_file[0]) {
         if (!path_exists(options->ca_file))

@@ -19,7 +19,7 @@ struct access_options {
     const char *user, *password_file, *token_file, *netrc;
     const char *password, *token; /* not on the command line, where others could read them */
     const char *ca_file;
-    int64_t connect_timeout, idle_timeout, timeout; /* seconds */
+    int64_t connect_timeout, idle_timeout, timeout; /* seconds; 0: as usual */
 };
 
 /* The defaults, and what the environment says: HEADRACE_ORIGINS, HEADRACE_USER, HEADRACE_PASSWORD,

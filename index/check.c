@@ -10,6 +10,7 @@
 #include "base/pool.h"
 #include "base/progress.h"
 #include "base/stop.h"
+#include "image/shard_reader.h"
 #include "index/record_image.h"
 #include "index/record_original.h"
 
@@ -97,24 +98,38 @@ static struct status finding_add(struct checker *checker, uint64_t record, const
     return status;
 }
 
-static struct status shard_check(const struct source_shard *shard)
+/* Whether a file behind a URL is there and has its size, which each answer tells. */
+static struct status remote_size_check(const struct source_shard *shard)
+{
+    uint8_t byte;
+    const struct shard_range first = {.length = sizeof byte};
+    return shard->size_bytes ? shard->remote->read(shard->remote, &first, &byte) : OK;
+}
+
+static struct status file_size_check(const struct source_shard *shard)
 {
     CLEANUP(fd_close) int fd = -1;
-    CLEANUP(index_close) struct index *trailer = NULL;
     uint64_t size_bytes;
-    if (shard_is_folder(shard)) {
-        if (!path_is_folder(shard->path))
-            FAIL(STATUS_NOT_FOUND, "the folder is not there");
-        return OK;
-    }
     TRY(file_open_read(shard->path, &fd));
     TRY(file_size(fd, shard->path, &size_bytes));
     if (size_bytes != shard->size_bytes)
         FAIL(STATUS_CORRUPT, "it has %" PRIu64 " bytes, expected %" PRIu64, size_bytes,
              shard->size_bytes);
+    return OK;
+}
+
+static struct status shard_check(const struct index *index, const struct source_shard *shard)
+{
+    CLEANUP(index_close) struct index *trailer = NULL;
+    if (shard_is_folder(shard)) {
+        if (!path_is_folder(shard->path))
+            FAIL(STATUS_NOT_FOUND, "the folder is not there");
+        return OK;
+    }
+    TRY(shard->remote ? remote_size_check(shard) : file_size_check(shard));
     if (shard->kind != SHARD_PACKED)
         return OK;
-    TRY(index_open(shard->path, &trailer));
+    TRY(index_open_with(shard->path, index_access(index), &trailer));
     return index_check_sections(trailer);
 }
 
@@ -122,7 +137,7 @@ static struct status shards_check(struct checker *checker)
 {
     for (size_t i = 0; i < index_shard_count(checker->index); i++) {
         const struct source_shard *shard = index_shard(checker->index, i);
-        struct status status = shard_check(shard);
+        struct status status = shard_check(checker->index, shard);
         checker->shards_told[i] = status.code != STATUS_DONE;
         TRY(finding_add(checker, CHECK_NO_RECORD, shard->path, status));
     }
@@ -168,7 +183,7 @@ static struct status shard_suspect(struct checker *checker, uint64_t i)
     const struct source_shard *shard = index_shard(checker->index, record.shard);
     if (shard->kind != SHARD_PACKED || shard_tell(checker, record.shard))
         return OK;
-    status = index_open(shard->path, &trailer);
+    status = index_open_with(shard->path, index_access(checker->index), &trailer);
     if (status.code == STATUS_DONE)
         status = trailer_check(trailer, &record);
     return finding_add(checker, CHECK_NO_RECORD, shard->path, status);

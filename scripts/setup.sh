@@ -52,6 +52,8 @@ if [ -n "$with_tests" ]; then
     need_command shellcheck shellcheck
     need_command ctags universal-ctags
     need_command git git
+    need_command openssl openssl
+    [ -x /usr/sbin/nginx ] || need_command nginx nginx-light
     [ "${MPICC:-}" = none ] || need_command mpirun openmpi-bin
 fi
 

@@ -63,7 +63,7 @@ static void steps_check(uint64_t first, uint32_t size)
     CLEANUP(replay_close) struct replay *replay = NULL;
     CLEANUP(dataset_close) struct dataset *data = fed_from(first / 4, first % 4);
     const size_t bytes = 12 * tensor_image_bytes(&tensor_format_imagenet, size, size);
-    assert_ok(replay_open(test_path("run"), NULL, &replay));
+    assert_ok(replay_open(test_path("run"), NULL, NULL, &replay));
     assert_int_equal(replay_steps(replay), 12);
     assert_true(replay_mixed_in(replay, first) == mixup_share(.2, 0, first / 4, first % 4));
     for (uint64_t step = first; step < first + 2; step++) {
@@ -105,8 +105,8 @@ static void test_the_last_step_has_the_images_it_took(void **state)
 {
     (void)state;
     CLEANUP(replay_close) struct replay *whole = NULL, *micro = NULL;
-    assert_ok(replay_open(test_path("run"), NULL, &whole));
-    assert_ok(replay_open(test_path("micro"), NULL, &micro));
+    assert_ok(replay_open(test_path("run"), NULL, NULL, &whole));
+    assert_ok(replay_open(test_path("micro"), NULL, NULL, &micro));
     assert_int_equal(replay_step_images(whole, 3), 12);
     assert_int_equal(replay_step_images(micro, 2), 12);
     assert_int_equal(replay_step_images(micro, 7), 6);
@@ -121,7 +121,7 @@ static void test_pictures_are_what_the_network_saw(void **state)
     const struct tensor_format bytes = {.type = TENSOR_U8, .layout = TENSOR_NHWC};
     const size_t count = (size_t)12 * 32 * 32 * 3;
     const struct batch *batch;
-    assert_ok(replay_open(test_path("run"), test_path("data"), &replay));
+    assert_ok(replay_open(test_path("run"), test_path("data"), NULL, &replay));
     assert_ok(replay_batch(replay, 3, &tensor_format_imagenet, &batch));
     assert_ok(memory_alloc(count, sizeof *floats, &floats));
     memcpy(floats, batch->images, count * sizeof *floats);
@@ -141,8 +141,8 @@ static void test_another_seed_differs(void **state)
     CLEANUP(replay_close) struct replay *other = NULL;
     struct replay_record a, b;
     bool same = true;
-    assert_ok(replay_open(test_path("run"), NULL, &replay));
-    assert_ok(replay_open(test_path("other"), NULL, &other));
+    assert_ok(replay_open(test_path("run"), NULL, NULL, &replay));
+    assert_ok(replay_open(test_path("other"), NULL, NULL, &other));
     for (uint32_t slot = 0; slot < 12; slot++) {
         assert_ok(replay_record_at(replay, 5, slot, &a));
         assert_true(replay_record_is_same(&a, &a));
@@ -156,12 +156,13 @@ static void test_what_cannot_be_replayed(void **state)
 {
     (void)state;
     struct replay *replay = NULL;
-    assert_fails(replay_open(test_path("data"), NULL, &replay), STATUS_NOT_FOUND, "log.jsonl");
-    assert_fails(replay_open(test_path("run"), test_path("nowhere"), &replay), STATUS_NOT_FOUND,
-                 "nowhere");
+    assert_fails(replay_open(test_path("data"), NULL, NULL, &replay), STATUS_NOT_FOUND,
+                 "log.jsonl");
+    assert_fails(replay_open(test_path("run"), test_path("nowhere"), NULL, &replay),
+                 STATUS_NOT_FOUND, "nowhere");
     jpeg_folder_make(test_path("moved/train"));
     assert_ok(file_remove(test_path("moved/train/a/x_0.JPEG")));
-    assert_fails(replay_open(test_path("run"), test_path("moved"), &replay), STATUS_FAILED,
+    assert_fails(replay_open(test_path("run"), test_path("moved"), NULL, &replay), STATUS_FAILED,
                  "40 images");
 }
 

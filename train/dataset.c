@@ -7,17 +7,18 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "index/folder_index.h"
+#include "index/url.h"
 #include "train/evaluate.h"
 
 /* Validation images of synthetic data: as many for a training image as ImageNet has. */
 static const uint64_t synthetic_train_per_val = 25;
 
 struct status dataset_open_index(const char *path, const struct class_table *classes,
-                                 unsigned threads, struct index **ret_index)
+                                 unsigned threads, struct access *access, struct index **ret_index)
 {
     if (path_is_folder(path))
         return folder_index_open(path, classes, threads ? threads : cores_available(), ret_index);
-    return index_open(path, ret_index);
+    return index_open_with(path, access, ret_index);
 }
 
 /* Whether the index beside a folder says no more than the folder: one that was made for it, to be
@@ -36,6 +37,8 @@ static struct status part_find(const char *data, const char *part, char **ret_pa
 {
     CLEANUP(memory_free) char *index = NULL;
     CLEANUP(memory_free) char *folder = NULL;
+    if (url_is(data))
+        return string_format(ret_path, "%s/%s.idx", data, part);
     TRY(string_format(&index, "%s/%s.idx", data, part));
     TRY(string_format(&folder, "%s/%s", data, part));
     bool has_folder = path_is_folder(folder), has_index = path_exists(index);
@@ -79,7 +82,8 @@ static struct status train_open(struct dataset *dataset, const struct train_opti
     if (!path)
         FAIL(STATUS_USAGE, "no training set: name a folder (headrace train DIR), an index (--train "
                            "train.idx), or --synthetic");
-    TRY(dataset_open_index(path, model_classes, (unsigned)options->workers, &dataset->train_index));
+    TRY(dataset_open_index(path, model_classes, (unsigned)options->workers, dataset->access,
+                           &dataset->train_index));
     const struct class_table *classes = index_classes(dataset->train_index);
     if (model_classes && class_table_hash(classes) != class_table_hash(model_classes))
         FAIL(STATUS_FAILED,
@@ -93,7 +97,8 @@ static struct status train_open(struct dataset *dataset, const struct train_opti
 static struct status val_open(struct dataset *dataset, const struct train_options *options,
                               const char *path, const struct class_table *model_classes)
 {
-    TRY(dataset_open_index(path, model_classes, (unsigned)options->workers, &dataset->val_index));
+    TRY(dataset_open_index(path, model_classes, (unsigned)options->workers, dataset->access,
+                           &dataset->val_index));
     if (!model_classes)
         return OK;
     return status_context(evaluate_label_map(index_classes(dataset->val_index), model_classes,
@@ -106,6 +111,7 @@ static struct status sets_open(struct dataset *dataset, const struct train_optio
 {
     CLEANUP(memory_free) char *train = NULL;
     CLEANUP(memory_free) char *val = NULL;
+    TRY(access_open(&options->access, &dataset->access));
     if (with_train) {
         TRY(part_path(options->train, options->data, "train", &train));
         TRY(train_open(dataset, options, train, model_classes));
@@ -141,6 +147,7 @@ struct status dataset_open_train(const struct train_options *options, struct dat
     CLEANUP(dataset_close) struct dataset *dataset = NULL;
     CLEANUP(memory_free) char *path = NULL;
     TRY(memory_alloc(1, sizeof *dataset, &dataset));
+    TRY(access_open(&options->access, &dataset->access));
     TRY(part_path(options->train, options->data, "train", &path));
     TRY(train_open(dataset, options, path, NULL));
     TRY(class_table_copy(index_classes(dataset->train_index), &dataset->classes));
@@ -156,6 +163,7 @@ void dataset_close(struct dataset *dataset)
     feed_close(dataset->val);
     index_close(dataset->train_index);
     index_close(dataset->val_index);
+    access_close(dataset->access);
     class_table_free(dataset->classes);
     memory_free(dataset->val_label_map);
     memory_free(dataset);

@@ -7,22 +7,25 @@
 #include "base/scope.h"
 #include "base/status.h"
 #include "image/class_table.h"
+#include "index/access.h"
 #include "index/index.h"
 #include "train/division.h"
 #include "train/feed.h"
 #include "train/options.h"
 
 struct dataset {
+    struct access *access;                 /* of the indexes; NULL: synthetic */
     struct class_table *classes;           /* the network's */
     struct index *train_index, *val_index; /* NULL: synthetic, or not asked for */
     struct feed *train, *val;              /* NULL until they are started */
     int32_t *val_label_map;                /* NULL: the same classes */
 };
 
-/* Opens one set: an index, or class folders (index/folder_index.h), whose labels are then by
- * `classes` where that is not NULL. Listed with `threads`; 0: cores_available(). */
+/* Opens one set: an index (of `access`, where it has URLs), or class folders
+ * (index/folder_index.h), whose labels are then by `classes` where that is not NULL. Listed with
+ * `threads`; 0: cores_available(). */
 struct status dataset_open_index(const char *path, const struct class_table *classes,
-                                 unsigned threads, struct index **ret_index);
+                                 unsigned threads, struct access *access, struct index **ret_index);
 
 /* Finds the sets of --data, --train and --val, or stands for none with --synthetic. `model_classes`
  * (NULL: the training set's) are the network's; a training set must have the very same, a

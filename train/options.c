@@ -22,11 +22,13 @@ const char *const on_error_names[] = {"fail", "skip", NULL};
 
 const struct option train_option_table[] = {
     {"data", 0, OPT_STRING, FIELD(data), .value = "DIR",
-     .help = "a folder with train.idx and val.idx, or with class folders train/ and val/"},
+     .help =
+         "a folder or URL with train.idx and val.idx, or a folder with class folders train/ and "
+         "val/"},
     {"train", 0, OPT_STRING, FIELD(train), .value = "INDEX",
-     .help = "training set: an index or class folders"},
+     .help = "training set: an index (file or URL) or class folders"},
     {"val", 0, OPT_STRING, FIELD(val), .value = "INDEX",
-     .help = "validation set: an index or class folders"},
+     .help = "validation set: an index (file or URL) or class folders"},
     {"arch", 'a', OPT_ENUM, FIELD(arch), .names = network_names, .help = "network (default %d)"},
     {"epochs", 0, OPT_INT, FIELD(epochs), 0, MAX_COUNT, .value = "N",
      .help = "epochs in all (default %d)"},
@@ -143,6 +145,7 @@ const struct option train_option_table[] = {
     {"memory", 0, OPT_SIZE, FIELD(memory), .value = "BYTES",
      .help = "ceiling of each set's batches and scratch, beyond the page cache; 0: what three "
              "batches and the threads usually need"},
+    ACCESS_OPTIONS(access),
     {"out", 0, OPT_STRING, FIELD(out), .value = "RUN_DIR",
      .help = "folder of checkpoints and log (default %d)", .not_stored = true},
     {"resume", 0, OPT_STRING, FIELD(resume), .value = "PATH|auto",
@@ -189,6 +192,7 @@ void train_options_init(struct train_options *options)
         .out = "run",
         .print_freq = 10,
     };
+    access_options_init(&options->access);
 }
 
 struct status train_options_check(const struct train_options *options)

@@ -57,7 +57,8 @@ static struct status set_check(const struct replay *replay, const char *run_fold
     return OK;
 }
 
-struct status replay_open(const char *run_folder, const char *data, struct replay **ret_replay)
+struct status replay_open(const char *run_folder, const char *data,
+                          const struct access_options *access, struct replay **ret_replay)
 {
     CLEANUP(replay_close) struct replay *replay = NULL;
     TRY(memory_alloc(1, sizeof *replay, &replay));
@@ -66,6 +67,8 @@ struct status replay_open(const char *run_folder, const char *data, struct repla
      * start's. */
     TRY(history_start_at(replay->history, UINT64_MAX, 0, &replay->start));
     TRY(options_restore(replay, data));
+    if (access)
+        replay->options.access = *access;
     TRY(dataset_open_train(&replay->options, &replay->data));
     TRY(set_check(replay, run_folder));
     *ret_replay = MOVE(replay);

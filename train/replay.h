@@ -12,13 +12,16 @@
 #include "base/status.h"
 #include "image/class_table.h"
 #include "image/tensor.h"
+#include "index/access.h"
 #include "index/loader.h"
 
 struct replay;
 
 /* Reads the log of the run in RUN_DIR and opens its training set where the run found it; `data`
- * (NULL: there) names another place for --data or --train. Fails for synthetic runs. */
-struct status replay_open(const char *run_folder, const char *data, struct replay **ret_replay);
+ * (NULL: there) names another place for --data or --train, `access` (NULL: as the environment says)
+ * what URLs are read with. Fails for synthetic runs. */
+struct status replay_open(const char *run_folder, const char *data,
+                          const struct access_options *access, struct replay **ret_replay);
 void replay_close(struct replay *replay);
 CLEANUP_POINTER(replay_close, struct replay)
 

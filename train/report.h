@@ -8,12 +8,14 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "index/access.h"
 #include "train/backend.h"
 
 struct report_options {
     const char *val;    /* validation set; NULL: the run's */
     const char *device; /* of device_names, for the predictions */
     uint32_t samples;   /* images with predictions; 0: none */
+    struct access_options access;
 };
 
 /* Appends the page of the run in RUN_DIR. Without a checkpoint or validation set there are no

@@ -67,6 +67,7 @@ static struct status gallery_open(struct gallery *gallery, const char *run_folde
         FAIL(STATUS_UNSUPPORTED, "the run was trained on synthetic images");
     if (options->val)
         run.val = options->val;
+    run.access = options->access;
     TRY(trained_open(run_folder, NULL, NULL, &gallery->trained));
     TRY(dataset_open(&run, gallery->trained->classes, false, &gallery->data));
     gallery->size = gallery->trained->val_crop;
