@@ -104,12 +104,12 @@ static struct status call_failed(int error, const char *action, const char *path
     return advised;
 }
 
-struct status disk_create(const char *path, int flags, int *ret_fd)
+static struct status open_with(const char *path, int flags, int *ret_fd)
 {
     int error = fault_check(CALL_CREATE), fd = -1;
     if (!error) {
         do
-            fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+            fd = open(path, O_CREAT | O_CLOEXEC | flags, 0666);
         while (fd < 0 && errno == EINTR);
         error = fd < 0 ? errno : 0;
     }
@@ -117,6 +117,34 @@ struct status disk_create(const char *path, int flags, int *ret_fd)
         return call_failed(error, "create", path);
     *ret_fd = fd;
     return OK;
+}
+
+struct status disk_create(const char *path, int flags, int *ret_fd)
+{
+    return open_with(path, O_WRONLY | flags, ret_fd);
+}
+
+struct status disk_open(const char *path, int *ret_fd)
+{
+    return open_with(path, O_RDWR, ret_fd);
+}
+
+struct status disk_allocate(int fd, const char *path, uint64_t size_bytes)
+{
+    struct stat before = {0};
+    int error = fault_check(CALL_WRITE);
+    if (!error && fstat(fd, &before) < 0)
+        error = errno;
+    bool is_longer = (uint64_t)before.st_size > size_bytes;
+    if (!error && is_longer && ftruncate(fd, (off_t)size_bytes) < 0)
+        error = errno;
+    if (!error && size_bytes > 0)
+        error = posix_fallocate(fd, 0, (off_t)size_bytes);
+    if (!error)
+        return OK;
+    if (!is_longer && ftruncate(fd, before.st_size) < 0) /* what was got is given back */
+        error = errno;
+    return call_failed(error, "make room for", path);
 }
 
 struct status disk_write(int fd, const char *path, const void *bytes, size_t length)

@@ -15,6 +15,11 @@
 
 /* Opens for writing; `flags` are those of open(2) beside O_WRONLY | O_CREAT. */
 struct status disk_create(const char *path, int flags, int *ret_fd);
+/* Opens for reading and writing; made where it is missing. */
+struct status disk_open(const char *path, int *ret_fd);
+/* Cuts a file or lengthens it by zeros, and has the disk keep room for all of it. What fails leaves
+ * a longer file as long as it was. */
+struct status disk_allocate(int fd, const char *path, uint64_t size_bytes);
 struct status disk_write(int fd, const char *path, const void *bytes, size_t length);
 struct status disk_write_at(int fd, const char *path, const void *bytes, size_t length,
                             uint64_t offset);

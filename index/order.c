@@ -51,19 +51,31 @@ uint64_t order_steps(const struct order *order, bool drop_last)
     return drop_last ? whole : whole + rest;
 }
 
+/* A window of an epoch: its records stand at `begin` … `begin + length - 1`, permuted. */
+struct window {
+    uint64_t begin;
+    struct permutation within;
+};
+
+/* The window that a position lies in. What is left at the end belongs to the last one. */
+static struct window window_at(const struct order *order, uint64_t position)
+{
+    uint64_t window_records = order->window_chunks * order->chunk;
+    uint64_t windows = order->records / window_records;
+    uint64_t number = position / window_records;
+    if (number >= windows)
+        number = windows ? windows - 1 : 0;
+    uint64_t begin = number * window_records;
+    uint64_t length = number + 1 < windows ? window_records : order->records - begin;
+    return (struct window){begin, permutation_make(length, order->window_seed, number)};
+}
+
 /* Chunks and windows are counted from order->first on, around the end of the index. The records
  * that fill no chunk are the last of them, and belong to the last window. */
 static uint64_t window_record(const struct order *order, uint64_t position)
 {
-    uint64_t window_records = order->window_chunks * order->chunk;
-    uint64_t windows = order->records / window_records;
-    uint64_t window = position / window_records;
-    if (window >= windows)
-        window = windows ? windows - 1 : 0;
-    uint64_t begin = window * window_records;
-    uint64_t length = window + 1 < windows ? window_records : order->records - begin;
-    struct permutation within = permutation_make(length, order->window_seed, window);
-    uint64_t shuffled = begin + permutation_at(&within, position - begin);
+    struct window window = window_at(order, position);
+    uint64_t shuffled = window.begin + permutation_at(&window.within, position - window.begin);
 
     uint64_t chunk = shuffled / order->chunk;
     if (chunk < order->records / order->chunk)
@@ -88,4 +100,28 @@ uint64_t order_record(const struct order *order, uint64_t step, uint32_t slot)
         break;
     }
     return position;
+}
+
+static uint64_t window_position(const struct order *order, uint64_t record)
+{
+    uint64_t from_first = (record + order->records - order->first) % order->records;
+    uint64_t chunk = from_first / order->chunk;
+    if (chunk < order->records / order->chunk)
+        chunk = permutation_position(&order->permutation, chunk);
+    uint64_t shuffled = chunk * order->chunk + from_first % order->chunk;
+    struct window window = window_at(order, shuffled);
+    return window.begin + permutation_position(&window.within, shuffled - window.begin);
+}
+
+uint64_t order_position(const struct order *order, uint64_t record)
+{
+    switch (order->kind) {
+    case ORDER_SHUFFLE:
+        return permutation_position(&order->permutation, record);
+    case ORDER_WINDOW:
+        return window_position(order, record);
+    case ORDER_SEQUENTIAL:
+        break;
+    }
+    return record;
 }

@@ -55,5 +55,8 @@ void order_set_epoch(struct order *order, uint64_t epoch);
 uint64_t order_steps(const struct order *order, bool drop_last);
 /* The record at `slot` of global batch `step`, or ORDER_NO_RECORD where the last batch is empty. */
 uint64_t order_record(const struct order *order, uint64_t step, uint32_t slot);
+/* Where a record stands in the epoch, counted from its first slot on: the inverse of order_record,
+ * for positions below order->records. */
+uint64_t order_position(const struct order *order, uint64_t record);
 
 #endif

@@ -55,6 +55,8 @@ static void test_each_record_once(void **state)
                     order_set_epoch(&order, epoch);
                     order_list(&order, records);
                     assert_permutation(&order, records);
+                    for (uint64_t at = 0; at < counts[i]; at++)
+                        assert_int_equal(order_position(&order, records[at]), at);
                 }
                 order_set_epoch(&order, 1);
                 order_list(&order, again);

@@ -1,0 +1,390 @@
+#include "index/cache.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/progress.h"
+#include "index/cache_internal.h"
+#include "index/index.h"
+
+/* ---- the mutex ---- */
+
+static bool owner_is_alive(uint32_t owner, void *cache)
+{
+    return cache_is_alive(cache, owner);
+}
+
+void cache_lock(struct cache *cache)
+{
+    pthread_mutex_t *mutex = &cache->table.header->mutex;
+    if (pthread_mutex_lock(mutex) != EOWNERDEAD)
+        return;
+    table_rebuild(&cache->table, owner_is_alive, cache);
+    pthread_mutex_consistent(mutex);
+    cache_reap(cache);
+}
+
+void cache_unlock(struct cache *cache)
+{
+    pthread_mutex_unlock(&cache->table.header->mutex);
+}
+
+void cache_reap(struct cache *cache)
+{
+    struct cache_table *table = &cache->table;
+    bool found = false;
+    cache->reaped_s = clock_seconds();
+    for (uint32_t i = 0; i < CACHE_PROCESSES; i++) {
+        uint32_t number = table->header->processes[i].number;
+        if (number == 0 || cache_is_alive(cache, number))
+            continue;
+        found = true;
+        table->header->processes[i].number = 0;
+        cache_sessions_end(cache, number);
+    }
+    for (uint32_t at = 0; found && at < table->header->fresh_entry; at++)
+        if (table->entries[at].state == ENTRY_FILLING &&
+            !cache_is_alive(cache, table->entries[at].owner))
+            table_drop(table, at);
+}
+
+/* ---- opening and closing ---- */
+
+struct status cache_open(const char *folder, uint64_t bytes, struct cache **ret_cache)
+{
+    CLEANUP(cache_close) struct cache *cache = NULL;
+    TRY(memory_alloc(1, sizeof *cache, &cache));
+    cache->table_fd = cache->data_fd = -1;
+    pthread_mutex_init(&cache->mutex, NULL);
+    pthread_cond_init(&cache->ended, NULL);
+    if (folder)
+        TRY(string_copy(folder, &cache->folder));
+    TRY(cache_store_open(cache, bytes));
+    *ret_cache = MOVE(cache);
+    return OK;
+}
+
+void cache_close(struct cache *cache)
+{
+    if (!cache)
+        return;
+    if (cache->number) {
+        cache_lock(cache);
+        cache_sessions_end(cache, cache->number);
+        cache->table.header->processes[cache->place].number = 0;
+        cache_unlock(cache);
+    }
+    cache_store_close(cache);
+    pthread_cond_destroy(&cache->ended);
+    pthread_mutex_destroy(&cache->mutex);
+    memory_free(cache->folder);
+    memory_free(cache);
+}
+
+struct cache_statistics cache_statistics(struct cache *cache)
+{
+    const struct cache_table *table = &cache->table;
+    const struct cache_header *header = table->header;
+    cache_lock(cache);
+    struct cache_statistics statistics = {
+        .bytes = cache->geometry.table_bytes + cache->geometry.data_bytes,
+        .used_bytes = (uint64_t)(table->block_count - header->free_blocks) * CACHE_BLOCK_BYTES,
+        .records = header->heap_count,
+        .raw_records = header->raw_count,
+    };
+    cache_unlock(cache);
+    return statistics;
+}
+
+/* ---- waiting ---- */
+
+static void claim_ended(struct cache *cache)
+{
+    pthread_mutex_lock(&cache->mutex);
+    cache->ended_count++;
+    pthread_cond_broadcast(&cache->ended);
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+void cache_wait(struct cache *cache, uint64_t *seen, unsigned most_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    uint64_t nanoseconds = (uint64_t)until.tv_nsec + most_ms * (uint64_t)1000000;
+    until.tv_sec += (time_t)(nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    pthread_mutex_lock(&cache->mutex);
+    int error = 0;
+    while (!error && cache->ended_count == *seen)
+        error = pthread_cond_timedwait(&cache->ended, &cache->mutex, &until);
+    *seen = cache->ended_count;
+    pthread_mutex_unlock(&cache->mutex);
+}
+
+/* ---- records ---- */
+
+/* An entry's blocks, copied while the mutex is held; on the heap. */
+static struct status blocks_list(const struct cache *cache, uint32_t at, uint32_t **ret_blocks)
+{
+    const struct cache_table *table = &cache->table;
+    const struct cache_entry *entry = &table->entries[at];
+    uint32_t count = table_blocks_of(entry->length), block = entry->head;
+    TRY(memory_alloc(count, sizeof **ret_blocks, ret_blocks));
+    for (uint32_t i = 0; i < count; i++) {
+        (*ret_blocks)[i] = block;
+        block = table->next[block];
+    }
+    return OK;
+}
+
+/* Reads what an entry told while the mutex was held; *ret_holds is whether it is what was kept. */
+static struct status entry_read(struct cache *cache, const struct cache_entry *entry,
+                                const uint32_t *blocks, struct buffer *bytes, bool *ret_holds)
+{
+    TRY(buffer_resize(bytes, 0));
+    TRY(buffer_resize(bytes, (size_t)entry->length + RECORD_PADDING));
+    struct status status = cache_data_read(cache, blocks, bytes->data, entry->length);
+    bytes->length = entry->length;
+    *ret_holds =
+        status.code == STATUS_DONE && crc32c_update(0, bytes->data, entry->length) == entry->crc32c;
+    status_ignore(status); /* what cannot be read is brought again */
+    return OK;
+}
+
+/* A READY entry whose bytes did not hold goes, unless it is another one by now. */
+static void entry_distrust(struct cache *cache, uint32_t at, uint32_t generation)
+{
+    struct cache_entry *entry = &cache->table.entries[at];
+    cache_lock(cache);
+    if (entry->generation == generation && entry->state == ENTRY_READY)
+        table_drop(&cache->table, at);
+    cache_unlock(cache);
+}
+
+/* Takes what is needed to read entry `at` out of the table, and lets go of the mutex. In memory
+ * the bytes are copied before: nothing else keeps them from being overwritten. */
+static struct status entry_take_out(struct cache *cache, uint32_t at, struct buffer *bytes,
+                                    struct cache_entry *ret_entry, bool *ret_holds)
+{
+    CLEANUP(memory_free) uint32_t *blocks = NULL;
+    *ret_entry = cache->table.entries[at];
+    struct status status = blocks_list(cache, at, &blocks);
+    bool is_memory = cache->data != NULL;
+    if (is_memory && status.code == STATUS_DONE)
+        status = entry_read(cache, ret_entry, blocks, bytes, ret_holds);
+    cache_unlock(cache);
+    TRY(status);
+    if (!is_memory)
+        TRY(entry_read(cache, ret_entry, blocks, bytes, ret_holds));
+    return OK;
+}
+
+struct status cache_read(struct cache *cache, uint32_t session, uint64_t record, uint64_t position,
+                         struct buffer *bytes, uint8_t *ret_encoding, enum cache_answer *ret_answer)
+{
+    struct cache_table *table = &cache->table;
+    struct cache_entry entry;
+    bool holds;
+    *ret_answer = CACHE_ABSENT;
+    cache_lock(cache);
+    const struct cache_header *header = table->header;
+    cache_advance(cache, session, position + 1);
+    uint32_t stream = header->sessions[session].stream;
+    uint32_t at = table_find(table, header->streams[stream].dataset, record);
+    if (at == CACHE_NONE || table->entries[at].state == ENTRY_FILLING) {
+        *ret_answer = at == CACHE_NONE ? CACHE_ABSENT : CACHE_COMING;
+        cache_unlock(cache);
+        return OK;
+    }
+    table_set_key(table, at, cache_key(cache, session, record, position + 1));
+    TRY(entry_take_out(cache, at, bytes, &entry, &holds));
+    if (holds) {
+        *ret_encoding = entry.encoding;
+        *ret_answer = CACHE_HELD;
+        return OK;
+    }
+    bytes->length = 0;
+    entry_distrust(cache, at, entry.generation);
+    return OK;
+}
+
+enum cache_answer cache_claim(struct cache *cache, uint32_t session, uint64_t record,
+                              uint32_t length, uint64_t position, struct cache_claim *ret_claim)
+{
+    const double reap_every_s = 1;
+    struct cache_table *table = &cache->table;
+    struct cache_header *header = table->header;
+    enum cache_answer answer = CACHE_FULL;
+    cache_lock(cache);
+    uint64_t dataset = header->streams[header->sessions[session].stream].dataset;
+    uint64_t key = cache_key(cache, session, record, position);
+    uint32_t at = table_find(table, dataset, record);
+    if (at != CACHE_NONE) {
+        answer = table->entries[at].state == ENTRY_READY ? CACHE_HELD : CACHE_COMING;
+        if (answer == CACHE_HELD && key < table->entries[at].key)
+            table_set_key(table, at, key);
+    } else if (length > 0 && table_make_room(table, table_blocks_of(length), key)) {
+        at = table_add(table, dataset, record, length, key, cache->number);
+        *ret_claim = (struct cache_claim){at, table->entries[at].generation};
+        answer = CACHE_CLAIMED;
+    } else if (clock_seconds() - cache->reaped_s > reap_every_s) {
+        cache_reap(cache);
+    }
+    cache_unlock(cache);
+    return answer;
+}
+
+/* Whether a claim still stands. */
+static bool claim_holds(const struct cache *cache, const struct cache_claim *claim)
+{
+    const struct cache_entry *entry = &cache->table.entries[claim->entry];
+    return entry->state == ENTRY_FILLING && entry->generation == claim->generation &&
+           entry->owner == cache->number;
+}
+
+void cache_abandon(struct cache *cache, const struct cache_claim *claim)
+{
+    cache_lock(cache);
+    if (claim_holds(cache, claim))
+        table_drop(&cache->table, claim->entry);
+    cache_unlock(cache);
+    claim_ended(cache);
+}
+
+/* Writes a claimed record's bytes. */
+static struct status claim_write(struct cache *cache, const struct cache_claim *claim,
+                                 const void *bytes)
+{
+    CLEANUP(memory_free) uint32_t *blocks = NULL;
+    uint32_t length = cache->table.entries[claim->entry].length;
+    cache_lock(cache);
+    struct status status = blocks_list(cache, claim->entry, &blocks);
+    cache_unlock(cache);
+    TRY(status);
+    return cache_data_write(cache, blocks, bytes, length);
+}
+
+struct status cache_fill(struct cache *cache, const struct cache_claim *claim, const void *bytes,
+                         uint8_t encoding, bool is_final)
+{
+    struct status status = claim_write(cache, claim, bytes);
+    if (status.code != STATUS_DONE) {
+        cache_abandon(cache, claim);
+        return status;
+    }
+    uint32_t crc32c = crc32c_update(0, bytes, cache->table.entries[claim->entry].length);
+    cache_lock(cache);
+    if (claim_holds(cache, claim))
+        table_publish(&cache->table, claim->entry, encoding, is_final, crc32c);
+    cache_unlock(cache);
+    claim_ended(cache);
+    return OK;
+}
+
+/* ---- better forms ---- */
+
+/* Better forms take room of what is fetched: none is made when less than this share is free. */
+enum { FREE_SHARE = 32 };
+
+/* Entries looked at with the mutex held. */
+enum { RAW_LOOKS = 4096 };
+
+/* The next READY entry that is not final, in turn, or CACHE_NONE. With the mutex held. */
+static uint32_t raw_next(struct cache_table *table)
+{
+    struct cache_header *header = table->header;
+    for (uint32_t looks = 0; looks < RAW_LOOKS; looks++) {
+        if (header->raw_at >= header->fresh_entry)
+            header->raw_at = 0;
+        const struct cache_entry *entry = &table->entries[header->raw_at++];
+        if (entry->state == ENTRY_READY && !entry->is_final)
+            return header->raw_at - 1;
+    }
+    return CACHE_NONE;
+}
+
+static bool raw_has_room(const struct cache_table *table, uint32_t blocks)
+{
+    const struct cache_header *header = table->header;
+    return header->free_entries > 0 &&
+           header->free_blocks >= table->block_count / FREE_SHARE + blocks;
+}
+
+struct status cache_read_raw(struct cache *cache, struct buffer *bytes, struct cache_raw *ret_raw,
+                             enum cache_answer *ret_answer)
+{
+    struct cache_entry entry;
+    bool holds;
+    *ret_answer = CACHE_ABSENT;
+    cache_lock(cache);
+    struct cache_table *table = &cache->table;
+    bool has_work = table->header->raw_count > 0 && raw_has_room(table, 1);
+    uint32_t at = has_work ? raw_next(table) : CACHE_NONE;
+    if (at == CACHE_NONE) {
+        *ret_answer = has_work ? CACHE_COMING : CACHE_ABSENT;
+        cache_unlock(cache);
+        return OK;
+    }
+    TRY(entry_take_out(cache, at, bytes, &entry, &holds));
+    if (!holds) {
+        entry_distrust(cache, at, entry.generation);
+        return OK;
+    }
+    *ret_raw = (struct cache_raw){entry.dataset, entry.record, entry.generation, entry.encoding};
+    *ret_answer = CACHE_HELD;
+    return OK;
+}
+
+/* The entry that a raw record was read from, or CACHE_NONE if it is another one by now. */
+static uint32_t raw_find(const struct cache *cache, const struct cache_raw *raw)
+{
+    uint32_t at = table_find(&cache->table, raw->dataset, raw->record);
+    if (at == CACHE_NONE || cache->table.entries[at].generation != raw->generation ||
+        cache->table.entries[at].state != ENTRY_READY)
+        return CACHE_NONE;
+    return at;
+}
+
+/* With the mutex held: a place for the better form; CACHE_NONE without, and where there is no use
+ * for it. */
+static uint32_t shadow_add(struct cache *cache, const struct cache_raw *raw, uint32_t length)
+{
+    struct cache_table *table = &cache->table;
+    uint32_t at = raw_find(cache, raw);
+    uint64_t shadow = raw->record | CACHE_SHADOW;
+    if (at == CACHE_NONE || table_find(table, raw->dataset, shadow) != CACHE_NONE ||
+        !raw_has_room(table, table_blocks_of(length)))
+        return CACHE_NONE;
+    return table_add(table, raw->dataset, shadow, length, table->entries[at].key, cache->number);
+}
+
+struct status cache_replace_raw(struct cache *cache, const struct cache_raw *raw, const void *bytes,
+                                uint32_t length, uint8_t encoding)
+{
+    struct cache_table *table = &cache->table;
+    cache_lock(cache);
+    uint32_t at = raw_find(cache, raw);
+    if (length == 0 && at != CACHE_NONE)
+        table_set_final(table, at);
+    uint32_t shadow = length > 0 ? shadow_add(cache, raw, length) : CACHE_NONE;
+    struct cache_claim claim = {shadow, 0};
+    if (shadow != CACHE_NONE)
+        claim.generation = table->entries[shadow].generation;
+    cache_unlock(cache);
+    if (shadow == CACHE_NONE)
+        return OK;
+    struct status status = claim_write(cache, &claim, bytes);
+    uint32_t crc32c = crc32c_update(0, bytes, length);
+    cache_lock(cache);
+    at = raw_find(cache, raw);
+    if (claim_holds(cache, &claim) && status.code == STATUS_DONE && at != CACHE_NONE)
+        table_replace(table, at, shadow, encoding, crc32c);
+    else if (claim_holds(cache, &claim))
+        table_drop(table, shadow);
+    cache_unlock(cache);
+    return status;
+}

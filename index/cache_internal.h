@@ -1,0 +1,62 @@
+#ifndef HEADRACE_INDEX_CACHE_INTERNAL_H
+#define HEADRACE_INDEX_CACHE_INTERNAL_H
+
+/* Private to index/cache*.c: an open cache of one process, and the seam between its files
+ * (cache_file.c), its clock (cache_session.c) and the calls of cache.h (cache.c). */
+
+#include <stdatomic.h>
+
+#include "index/cache.h"
+#include "index/cache_table.h"
+
+struct cache {
+    char *folder, *table_path, *data_path; /* NULL: in memory */
+    int table_fd, data_fd;
+    void *map;     /* the table */
+    uint8_t *data; /* NULL: in data_fd */
+    struct cache_geometry geometry;
+    struct cache_table table;
+    uint32_t number, place;          /* of this process, in header->processes */
+    double reaped_s;                 /* when cache_reap last ran; under the table's mutex */
+    uint64_t epochs[CACHE_SESSIONS]; /* of own sessions; likewise */
+    /* Orders of streams in even and odd epochs, as last computed; likewise */
+    struct order orders[CACHE_STREAMS][2];
+
+    pthread_mutex_t mutex; /* of this process, for cache_wait */
+    pthread_cond_t ended;
+    uint64_t ended_count;
+};
+
+/* ---- cache_file.c ---- */
+
+/* Maps the table and opens the data; joins the processes that use them. */
+struct status cache_store_open(struct cache *cache, uint64_t bytes);
+void cache_store_close(struct cache *cache);
+/* Whether the process with this number, which opened the cache, still has it open. */
+bool cache_is_alive(const struct cache *cache, uint32_t number);
+/* Reads or writes `length` bytes at the beginning of a chain of blocks. */
+struct status cache_data_read(struct cache *cache, const uint32_t *blocks, void *bytes,
+                              uint32_t length);
+struct status cache_data_write(struct cache *cache, const uint32_t *blocks, const void *bytes,
+                               uint32_t length);
+
+/* ---- cache.c ---- */
+
+/* The table's mutex. Where a process died with it, the table is made whole first. */
+void cache_lock(struct cache *cache);
+void cache_unlock(struct cache *cache);
+
+/* ---- cache_session.c; with the mutex held ---- */
+
+/* The key of a record that is needed next at `position` of the session's epoch or later. */
+uint64_t cache_key(struct cache *cache, uint32_t session, uint64_t record, uint64_t position);
+/* A position of the session's epoch was reached. */
+void cache_advance(struct cache *cache, uint32_t session, uint64_t position);
+/* Forgets all streams: nobody reads. */
+void cache_sessions_reset(struct cache *cache);
+/* Ends the sessions of a process. */
+void cache_sessions_end(struct cache *cache, uint32_t owner);
+/* Frees what dead processes held: places, sessions, entries that they were to fill. */
+void cache_reap(struct cache *cache);
+
+#endif

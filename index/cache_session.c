@@ -1,0 +1,257 @@
+/* When records are needed next: the keys that the cache evicts by.
+ *
+ * The cache's clock counts positions of epochs. A stream (an order of a data set) that is in epoch
+ * e began it at `origin` of that clock; position p of it is at origin + p, and position p of epoch
+ * e + n is expected at origin + n * period + p, where the period is the time between the last two
+ * epochs' beginnings, at first the length of one. So the order within a stream is exact, and that
+ * between streams (training and validation in turn) is as the last time. */
+
+#include "base/progress.h"
+#include "index/cache_internal.h"
+
+/* A node that is one of many may not need a record for several epochs. */
+enum { EPOCHS_AHEAD = 64 };
+
+static bool order_matches(const struct order *order, const struct cache_stream *stream)
+{
+    return order->kind == stream->kind && order->chunk * order->window_chunks == stream->window &&
+           order->records == stream->records && order->global_batch == stream->global_batch &&
+           order->wraps == stream->wraps && order->seed == stream->seed;
+}
+
+/* A stream's order in an epoch, valid until that of another epoch is asked for. */
+static const struct order *stream_order(struct cache *cache, uint32_t number, uint64_t epoch)
+{
+    const struct cache_stream *stream = &cache->table.header->streams[number];
+    struct order *order = &cache->orders[number][epoch & 1];
+    bool is_known = order->records && order_matches(order, stream);
+    if (!is_known)
+        *order = order_make((enum order_kind)stream->kind, stream->window, stream->records,
+                            stream->global_batch, stream->wraps, stream->seed);
+    if (order->epoch != epoch)
+        order_set_epoch(order, epoch);
+    return order;
+}
+
+static bool slot_is_read(const struct cache_header *header, uint32_t stream, uint32_t slot)
+{
+    for (uint32_t i = 0; i < header->sessions_end; i++) {
+        const struct cache_session *session = &header->sessions[i];
+        if (session->owner && session->stream == stream &&
+            slot - session->first_slot < session->slots)
+            return true;
+    }
+    return false;
+}
+
+/* The first position of an epoch, from `from` on, at which this node reads a record. */
+static bool epoch_use(struct cache *cache, uint32_t number, uint64_t record, uint64_t epoch,
+                      uint64_t from, uint64_t *ret_position)
+{
+    const struct cache_header *header = cache->table.header;
+    const struct cache_stream *stream = &header->streams[number];
+    uint64_t at = order_position(stream_order(cache, number, epoch), record);
+    /* An order that wraps shows its first records once more at the epoch's end. */
+    for (; at < stream->length; at += stream->wraps ? stream->records : stream->length)
+        if (at >= from && slot_is_read(header, number, (uint32_t)(at % stream->global_batch))) {
+            *ret_position = at;
+            return true;
+        }
+    return false;
+}
+
+static uint64_t stream_key(struct cache *cache, uint32_t number, uint64_t record, uint64_t epoch,
+                           uint64_t from)
+{
+    const struct cache_stream *stream = &cache->table.header->streams[number];
+    uint64_t begin = stream->origin + (epoch - stream->epoch) * stream->period, at;
+    for (uint64_t ahead = 0; ahead < EPOCHS_AHEAD; ahead++, begin += stream->period, from = 0)
+        if (epoch_use(cache, number, record, epoch + ahead, from, &at))
+            return (begin + at) & ~CACHE_UNNEEDED;
+    return begin & ~CACHE_UNNEEDED;
+}
+
+/* The soonest need of all streams of the data set, but for `except`. */
+static uint64_t other_key(struct cache *cache, uint64_t dataset, uint64_t record, uint32_t except)
+{
+    const struct cache_header *header = cache->table.header;
+    uint64_t soonest = UINT64_MAX;
+    for (uint32_t i = 0; i < CACHE_STREAMS; i++) {
+        const struct cache_stream *stream = &header->streams[i];
+        if (i == except || !stream->is_used || !stream->has_begun || stream->dataset != dataset ||
+            record >= stream->records)
+            continue;
+        uint64_t key = stream_key(cache, i, record, stream->epoch, stream->position);
+        soonest = key < soonest ? key : soonest;
+    }
+    return soonest;
+}
+
+uint64_t cache_key(struct cache *cache, uint32_t session, uint64_t record, uint64_t position)
+{
+    const struct cache_header *header = cache->table.header;
+    uint32_t number = header->sessions[session].stream;
+    uint64_t own = stream_key(cache, number, record, cache->epochs[session], position);
+    uint64_t others = other_key(cache, header->streams[number].dataset, record, number);
+    return own < others ? own : others;
+}
+
+/* Computes the keys of a data set's entries anew. */
+static void dataset_rekey(struct cache *cache, uint64_t dataset)
+{
+    struct cache_table *table = &cache->table;
+    for (uint32_t at = 0; at < table->header->fresh_entry; at++) {
+        struct cache_entry *entry = &table->entries[at];
+        if (entry->state == ENTRY_FREE || entry->dataset != dataset)
+            continue;
+        uint64_t key = other_key(cache, dataset, entry->record, CACHE_NONE);
+        entry->key = key == UINT64_MAX ? entry->key | CACHE_UNNEEDED : key;
+    }
+    table_sort_heap(table);
+}
+
+void cache_advance(struct cache *cache, uint32_t session, uint64_t position)
+{
+    struct cache_header *header = cache->table.header;
+    struct cache_stream *stream = &header->streams[header->sessions[session].stream];
+    if (cache->epochs[session] != stream->epoch || position < stream->position)
+        return;
+    stream->position = position;
+    uint64_t now = stream->origin + position;
+    if (now > header->clock)
+        header->clock = now;
+}
+
+/* ---- sessions ---- */
+
+static bool stream_matches(const struct cache_stream *stream, const struct cache_reading *reading)
+{
+    return stream->is_used && stream->dataset == reading->dataset &&
+           stream->length == reading->length && order_matches(&reading->order, stream);
+}
+
+/* The stream of a reading, or a free place for it; CACHE_NONE if there is neither. */
+static uint32_t stream_find(const struct cache_header *header, const struct cache_reading *reading)
+{
+    uint32_t place = CACHE_NONE;
+    for (uint32_t i = CACHE_STREAMS; i-- > 0;) {
+        if (stream_matches(&header->streams[i], reading))
+            return i;
+        if (!header->streams[i].is_used)
+            place = i;
+    }
+    return place;
+}
+
+static void stream_begin(struct cache *cache, uint32_t number, const struct cache_reading *reading)
+{
+    const struct order *order = &reading->order;
+    struct cache_stream *stream = &cache->table.header->streams[number];
+    if (stream_matches(stream, reading))
+        return;
+    *stream = (struct cache_stream){
+        .dataset = reading->dataset,
+        .window = order->chunk * order->window_chunks,
+        .records = order->records,
+        .seed = order->seed,
+        .length = reading->length,
+        .global_batch = order->global_batch,
+        .kind = (uint8_t)order->kind,
+        .wraps = order->wraps,
+        .is_used = true,
+    };
+}
+
+struct status cache_session_open(struct cache *cache, const struct cache_reading *reading,
+                                 uint32_t *ret_session)
+{
+    struct cache_header *header = cache->table.header;
+    cache_lock(cache);
+    uint32_t session = 0, stream = stream_find(header, reading);
+    while (session < CACHE_SESSIONS && header->sessions[session].owner)
+        session++;
+    bool has_place = session < CACHE_SESSIONS && stream != CACHE_NONE;
+    if (has_place) {
+        stream_begin(cache, stream, reading);
+        header->sessions[session] = (struct cache_session){
+            .owner = cache->number,
+            .stream = stream,
+            .first_slot = reading->first_slot,
+            .slots = reading->slots,
+        };
+        cache->epochs[session] = UINT64_MAX;
+        if (session >= header->sessions_end)
+            header->sessions_end = session + 1;
+    }
+    cache_unlock(cache);
+    if (!has_place)
+        FAIL(STATUS_NO_MEMORY, "the cache '%s' is read by too many loaders at once",
+             cache->folder ? cache->folder : "in memory");
+    *ret_session = session;
+    return OK;
+}
+
+void cache_session_start(struct cache *cache, uint32_t session, uint64_t epoch, uint64_t position)
+{
+    cache_lock(cache);
+    struct cache_header *header = cache->table.header;
+    struct cache_stream *stream = &header->streams[header->sessions[session].stream];
+    bool goes_back = cache->epochs[session] == epoch && position < stream->position;
+    cache->epochs[session] = epoch;
+    if (stream->has_begun && epoch == stream->epoch + 1) {
+        uint64_t origin = stream->origin + stream->period;
+        if (origin < header->clock)
+            origin = header->clock;
+        stream->period = origin - stream->origin;
+        stream->origin = origin;
+        stream->epoch = epoch;
+        stream->position = position;
+    } else if (!stream->has_begun || epoch != stream->epoch || goes_back) {
+        stream->has_begun = true;
+        stream->origin = header->clock;
+        stream->period = stream->length;
+        stream->epoch = epoch;
+        stream->position = position;
+        dataset_rekey(cache, stream->dataset);
+    }
+    cache_unlock(cache);
+}
+
+static void session_end(struct cache *cache, uint32_t session)
+{
+    struct cache_header *header = cache->table.header;
+    uint32_t number = header->sessions[session].stream;
+    header->sessions[session].owner = 0;
+    for (uint32_t i = 0; i < header->sessions_end; i++)
+        if (header->sessions[i].owner && header->sessions[i].stream == number)
+            return;
+    header->streams[number].is_used = false;
+    dataset_rekey(cache, header->streams[number].dataset);
+}
+
+void cache_session_close(struct cache *cache, uint32_t session)
+{
+    cache_lock(cache);
+    session_end(cache, session);
+    cache_unlock(cache);
+}
+
+void cache_sessions_end(struct cache *cache, uint32_t owner)
+{
+    for (uint32_t i = 0; i < CACHE_SESSIONS; i++)
+        if (cache->table.header->sessions[i].owner == owner)
+            session_end(cache, i);
+}
+
+void cache_sessions_reset(struct cache *cache)
+{
+    struct cache_table *table = &cache->table;
+    for (uint32_t i = 0; i < CACHE_SESSIONS; i++)
+        table->header->sessions[i].owner = 0;
+    table->header->sessions_end = 0;
+    for (uint32_t i = 0; i < CACHE_STREAMS; i++)
+        table->header->streams[i].is_used = false;
+    for (uint32_t at = 0; at < table->header->fresh_entry; at++)
+        table->entries[at].key |= CACHE_UNNEEDED;
+    table_sort_heap(table);
+}

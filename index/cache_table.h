@@ -1,0 +1,158 @@
+#ifndef HEADRACE_INDEX_CACHE_TABLE_H
+#define HEADRACE_INDEX_CACHE_TABLE_H
+
+/* Private to index/cache*.c: the table of a cache, which all its processes map.
+ *
+ * A header, then arrays: hash buckets, a heap, the `next` of every block of data, and one entry for
+ * each record. A record's bytes stand in a chain of blocks of the data, the last one partly filled,
+ * so that no byte is lost to fragments. Everything here is changed under the header's mutex; a
+ * process may be killed at any store, and table_rebuild makes the table whole again from its
+ * entries alone. What is ordered for that: an entry is complete before its state says so, and free
+ * before its blocks are. */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum {
+    CACHE_VERSION = 1,
+    CACHE_HEADER_BYTES = 64 << 10,
+    CACHE_BLOCK_BYTES = 8 << 10,
+    CACHE_PAGE_BYTES = 4096, /* sizes of files are whole pages */
+    CACHE_PROCESSES = 512,   /* at once */
+    CACHE_STREAMS = 128,
+    CACHE_SESSIONS = 512,
+};
+#define CACHE_MAGIC "HRCACHE" /* 8 bytes with the zero */
+#define CACHE_NONE UINT32_MAX
+/* Added to the key of what nobody is known to need again. */
+#define CACHE_UNNEEDED ((uint64_t)1 << 63)
+
+enum entry_state { ENTRY_FREE = 0, ENTRY_FILLING, ENTRY_READY };
+
+struct cache_entry {
+    uint64_t dataset, record;
+    uint64_t key; /* when it is needed next (cache_session.c): the highest is evicted first */
+    uint32_t length;
+    uint32_t crc32c;     /* of its bytes */
+    uint32_t head;       /* its first block */
+    uint32_t hash_next;  /* in its bucket, or among the free */
+    uint32_t heap_at;    /* its place in the heap, while READY */
+    uint32_t owner;      /* who fills it: a number of cache_process */
+    uint32_t generation; /* another one each time that the entry is taken */
+    uint32_t check;      /* CRC of what tells the record: dataset … head, and encoding */
+    uint8_t encoding;
+    uint8_t state;
+    uint8_t is_final; /* there is no better form of it */
+    uint8_t reserved[5];
+};
+_Static_assert(sizeof(struct cache_entry) == 64, "entries fill cache lines");
+
+/* One open cache of a process. It holds a lock on its place in the table's file as long as it
+ * lives. */
+struct cache_process {
+    uint32_t number; /* from 1, never used again; 0: none */
+};
+
+/* An order in which records are read, whichever processes share it (cache_session.c). */
+struct cache_stream {
+    uint64_t dataset;
+    uint64_t window, records, seed;
+    uint64_t length; /* positions of an epoch */
+    uint32_t global_batch;
+    uint8_t kind, wraps, is_used, has_begun;
+    uint64_t epoch, origin, period, position;
+};
+
+/* A process's part of a stream. */
+struct cache_session {
+    uint32_t owner; /* 0: none */
+    uint32_t stream;
+    uint32_t first_slot, slots;
+};
+
+struct cache_header {
+    /* Never changes */
+    char magic[8];
+    uint32_t version, block_bytes;
+    uint32_t blocks, entries;
+    uint32_t reserved;
+    uint32_t check; /* CRC of the above */
+
+    pthread_mutex_t mutex;                         /* robust, shared by processes */
+    uint32_t fresh_block, free_block, free_blocks; /* never used; list; in all */
+    uint32_t fresh_entry, free_entry, free_entries;
+    uint32_t heap_count;
+    uint32_t generations, processes_begun;
+    uint32_t raw_count, raw_at; /* entries that are READY, not final; where to look for the next */
+    uint32_t sessions_end;      /* one more than the last that was ever in use */
+    uint64_t clock;             /* cache_session.c */
+    struct cache_process processes[CACHE_PROCESSES];
+    struct cache_session sessions[CACHE_SESSIONS];
+    struct cache_stream streams[CACHE_STREAMS];
+};
+_Static_assert(sizeof(struct cache_header) <= CACHE_HEADER_BYTES, "the header is too long");
+
+struct cache_table {
+    struct cache_header *header;
+    uint32_t *buckets, *heap, *next;
+    struct cache_entry *entries;
+    uint32_t block_count, entry_count; /* of the header, which only this process cannot change */
+};
+
+/* How a budget is shared out. */
+struct cache_geometry {
+    uint32_t blocks, entries;
+    uint64_t table_bytes, data_bytes;
+};
+/* The most that fits into `bytes`; fails with STATUS_USAGE where that is nothing. */
+struct status cache_geometry_plan(uint64_t bytes, struct cache_geometry *ret_geometry);
+/* The same of numbers of blocks and entries. */
+struct cache_geometry cache_geometry_make(uint32_t blocks, uint32_t entries);
+
+/* The table at the beginning of mapped bytes. */
+struct cache_table table_at(void *bytes, const struct cache_geometry *geometry);
+/* Writes the part of a new header that never changes, or proves it. */
+void table_sign(struct cache_header *header, const struct cache_geometry *geometry);
+bool table_is_signed(const struct cache_header *header);
+
+/* Blocks of a record. */
+static inline uint32_t table_blocks_of(uint32_t length)
+{
+    return length / CACHE_BLOCK_BYTES + (length % CACHE_BLOCK_BYTES != 0);
+}
+
+/* Makes everything but the entries anew from them. Entries that do not hold are freed, as are those
+ * that are being filled, but by owners that `keeps` (NULL: none) says are alive. Without memory for
+ * that the table is emptied. */
+typedef bool table_keeps_fn(uint32_t owner, void *context);
+void table_rebuild(struct cache_table *table, table_keeps_fn *keeps, void *context);
+
+/* The entry of a record, or CACHE_NONE. */
+uint32_t table_find(const struct cache_table *table, uint64_t dataset, uint64_t record);
+/* Frees entries with keys above `key` until `blocks` blocks and an entry are free; false if that
+ * cannot be. */
+bool table_make_room(struct cache_table *table, uint32_t blocks, uint64_t key);
+/* Takes a free entry and blocks, which there are, for a record that is not there: FILLING. */
+uint32_t table_add(struct cache_table *table, uint64_t dataset, uint64_t record, uint32_t length,
+                   uint64_t key, uint32_t owner);
+/* From FILLING to READY. */
+void table_publish(struct cache_table *table, uint32_t entry, uint8_t encoding, bool is_final,
+                   uint32_t crc32c);
+/* Frees an entry and its blocks. */
+void table_drop(struct cache_table *table, uint32_t entry);
+/* A FILLING entry of record `record | CACHE_SHADOW` becomes that of the record, with the key of
+ * `entry`, which is READY and freed. */
+#define CACHE_SHADOW ((uint64_t)1 << 63)
+void table_replace(struct cache_table *table, uint32_t entry, uint32_t shadow, uint8_t encoding,
+                   uint32_t crc32c);
+/* There will be no better form of a READY entry. */
+void table_set_final(struct cache_table *table, uint32_t entry);
+void table_set_key(struct cache_table *table, uint32_t entry, uint64_t key);
+/* Puts the heap in order after keys were changed in place. */
+void table_sort_heap(struct cache_table *table);
+
+#endif
