@@ -257,6 +257,8 @@ $(BUILD)/tests/driver/libcuda.so: $(BUILD)/obj/tests/cuda/driver/no_device.o
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ $(HR_LDFLAGS)
 
+$(BUILD)/tests/test_ema: | $(if $(HAVE_CUDA),$(BUILD)/trial/headrace-cuda.so)
+
 # The same module for tests of what runs it: on the CPU, by stand-ins.
 $(BUILD)/trial/headrace-cuda.so: $(CUDA_OBJ) $(CUDA_TEST_OBJ) $(LIBRARY)
 	@mkdir -p $(@D)

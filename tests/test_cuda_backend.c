@@ -151,6 +151,95 @@ static void test_blur(void **state)
     check_network(network, &shape, &bounds, 1, 2);
 }
 
+/* A tensor of a role on the heap. */
+static double *tensor_of(const struct rig *rig, enum param_role role, size_t param)
+{
+    double *values;
+    assert_ok(memory_alloc(rig->network->params[param].count, sizeof *values, &values));
+    assert_ok(rig->ops->store_read(rig->store, role, param, values));
+    return values;
+}
+
+/* The average of the reference's values so far, by parameter. */
+static void averages_move(double **averages, struct replicas *reference, double decay)
+{
+    for (size_t i = 0; i < reference->network->param_count; i++) {
+        if (reference->network->params[i].kind == PARAM_COUNTER)
+            continue;
+        double *values = replicas_read(reference, ROLE_VALUE, i);
+        for (size_t j = 0; averages[i] && j < reference->network->params[i].count; j++)
+            values[j] = decay * averages[i][j] + (1 - decay) * values[j];
+        memory_free(averages[i]);
+        averages[i] = values;
+    }
+}
+
+/* Written and read it is the same; then it goes on from there. */
+static void check_average(const struct rig *rig, size_t param, const double *expected)
+{
+    const size_t count = rig->network->params[param].count;
+    double *ours = tensor_of(rig, ROLE_AVERAGE, param), apart = 0, norm = 0;
+    for (size_t j = 0; j < count; j++) {
+        apart += pow(ours[j] - expected[j], 2);
+        norm += pow(expected[j], 2);
+    }
+    assert_true(apart <= 1e-10 * norm);
+    assert_ok(rig->ops->store_write(rig->store, ROLE_AVERAGE, param, ours));
+    double *again = tensor_of(rig, ROLE_AVERAGE, param);
+    assert_memory_equal(again, ours, count * sizeof *ours);
+    memory_free(ours);
+    memory_free(again);
+}
+
+/* The average over steps is that of the reference's values, of running statistics of their means
+ * over the devices. */
+static void check_averages(const struct mini *mini, unsigned devices)
+{
+    const struct plan_config shape = {.batch = mini->batch,
+                                      .height = mini->height,
+                                      .width = mini->width};
+    const struct update_rule rule = rule_make(1);
+    const struct backend_config config = {.dtype = DTYPE_F32, .devices = devices};
+    struct network *network = mini_open(mini);
+    struct rig rig;
+    struct replicas reference;
+    double **averages;
+    standin_start((int)devices);
+    rig_open(&rig, headrace_backend_module(), network, &shape, &config);
+    replicas_open(&reference, network, &rig.config, devices, 1);
+    assert_ok(memory_alloc(network->param_count, sizeof *averages, &averages));
+    assert_ok(rig.ops->store_begin(rig.store, &rule));
+    replicas_begin(&reference, &rule);
+    for (uint64_t step = 0; step < 4; step++) {
+        const double decay = step == 0 ? 0 : .7;
+        struct pixel_batch batch;
+        pixel_batch_make(&batch, &rig.config, mini->classes, DTYPE_F32, false, step);
+        rig_train(&rig, &batch);
+        replicas_train(&reference, &batch);
+        assert_ok(rig.ops->store_update(rig.store));
+        replicas_update(&reference);
+        assert_ok(rig.ops->store_average(rig.store, decay));
+        averages_move(averages, &reference, decay);
+        for (size_t i = 0; step % 2 && i < network->param_count; i++)
+            if (averages[i])
+                check_average(&rig, i, averages[i]);
+        pixel_batch_done(&batch);
+    }
+    for (size_t i = 0; i < network->param_count; i++)
+        memory_free(averages[i]);
+    memory_free(averages);
+    replicas_close(&reference);
+    rig_close(&rig);
+    assert_int_equal(standin_leaks(), 0);
+}
+
+static void test_average(void **state)
+{
+    (void)state;
+    for (unsigned devices = 1; devices <= 4; devices *= 2)
+        check_averages(&minis[0], devices);
+}
+
 /* What cannot be done is said, never left out. */
 static void test_refused(void **state)
 {
@@ -213,9 +302,10 @@ static void test_devices_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_networks), cmocka_unit_test(test_types),
-        cmocka_unit_test(test_devices),  cmocka_unit_test(test_blur),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_devices_refused),
+        cmocka_unit_test(test_networks),        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_devices),         cmocka_unit_test(test_blur),
+        cmocka_unit_test(test_average),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_devices_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

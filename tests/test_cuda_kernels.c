@@ -381,6 +381,18 @@ static void check_arrays(size_t count, enum kernel_type type)
     for (size_t i = 0; i < COUNT_MAX; i++)
         assert_true(result[i] ==
                     (i < count ? values[i] + (float)rounded(type, more[i]) : values[i]));
+    float *average = gpu_copy(values, sizeof values);
+    for (int keeps = 0; keeps < 2; keeps++) {
+        assert_cuda(kernel_average(average, keeps ? sum : gpu_copy(more, sizeof more),
+                                   keeps ? .75f : 0, .25f, count, gpu_stream()));
+        gpu_read(average, result, sizeof result);
+        for (size_t i = 0; i < count; i++) {
+            double fresh = (double)values[i] + (double)(float)rounded(type, more[i]);
+            assert_near(result[i], keeps ? .75 * (double)more[i] + .25 * fresh : (double)more[i],
+                        keeps ? 1e-6 : 0, keeps ? 1e-6 : 0);
+        }
+        assert_true(count == COUNT_MAX || result[count] == values[count]);
+    }
     assert_cuda(kernel_scale(scaled, .3f, count, gpu_stream()));
     gpu_read(scaled, result, sizeof result);
     for (size_t i = 0; i < COUNT_MAX; i++)

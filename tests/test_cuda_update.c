@@ -6,8 +6,7 @@
 /* The CUDA backend's optimiser (kernel_update) against the formulas of kernels.h in double: some
  * steps over a small arena, with skipped ones among them. */
 
-enum { SEGMENTS = 3, BLOCKS = 5, BUFFER_BLOCKS = 1, ALL_BLOCKS = BLOCKS + BUFFER_BLOCKS };
-enum { TRAINED = BLOCKS * KERNEL_BLOCK, ALL = ALL_BLOCKS * KERNEL_BLOCK, STEPS = 7 };
+enum { SEGMENTS = 3, BLOCKS = 5, TRAINED = BLOCKS * KERNEL_BLOCK, STEPS = 7 };
 
 static const struct arena_segment segments[SEGMENTS] = {{0, 1, 0}, {1, 3, 1}, {4, 1, 1}};
 static const uint32_t block_segments[BLOCKS] = {0, 1, 1, 1, 2};
@@ -18,7 +17,6 @@ static const float rates[] = {.5f, .25f, .125f};
 struct update_case {
     struct update_config config;
     enum kernel_type io_type;
-    bool has_ema;
     float scale;
     /* Steps whose gradients are not finite, by bit, in this segment. */
     unsigned bad_steps;
@@ -27,7 +25,7 @@ struct update_case {
 
 /* What the update should make of it. */
 struct model {
-    double w[ALL], v[TRAINED], ema[ALL];
+    double w[TRAINED], v[TRAINED];
     uint64_t applied, skipped;
     uint32_t in_a_row, since_growth;
     double scale;
@@ -37,7 +35,7 @@ struct bed {
     struct update_arena arena;
     float *gradients;
     struct kernel_metrics *metrics; /* device */
-    float host[ALL];
+    float host[TRAINED];
 };
 
 static bool in_use(size_t i)
@@ -49,8 +47,8 @@ static bool in_use(size_t i)
 static void values_make(float *values)
 {
     struct random_stream random = random_stream_make(1, RANDOM_TEST, 0, 0);
-    for (size_t i = 0; i < ALL; i++)
-        values[i] = i >= TRAINED || in_use(i) ? (float)random_normal(&random) : 0;
+    for (size_t i = 0; i < TRAINED; i++)
+        values[i] = in_use(i) ? (float)random_normal(&random) : 0;
 }
 
 static void gradients_make(float *gradients, unsigned step, const struct update_case *it,
@@ -102,15 +100,6 @@ static void model_move(struct model *model, const struct update_config *config, 
     }
 }
 
-static void model_average(struct model *model, const struct update_config *config)
-{
-    if (model->applied % config->ema_every != 0)
-        return;
-    double kept = model->applied < config->ema_begins ? 0 : (double)config->ema_decay;
-    for (size_t i = 0; i < ALL; i++)
-        model->ema[i] = kept > 0 ? kept * model->ema[i] + (1 - kept) * model->w[i] : model->w[i];
-}
-
 static void model_step(struct model *model, const struct update_case *it, const float *g,
                        bool finite)
 {
@@ -119,8 +108,6 @@ static void model_step(struct model *model, const struct update_case *it, const 
     const double rate = (double)rates[model->applied < last ? model->applied : last];
     for (uint32_t segment = 0; finite && segment < SEGMENTS; segment++)
         model_move(model, config, g, rate, segment);
-    if (finite)
-        model_average(model, config);
     model->applied += finite;
     model->skipped += !finite;
     model->in_a_row = finite ? 0 : model->in_a_row + 1;
@@ -145,18 +132,16 @@ static struct bed *bed_make(const struct update_case *it)
     const struct update_state state = {.bad_segment = KERNEL_NO_SEGMENT,
                                        .found = KERNEL_NO_SEGMENT,
                                        .loss_scale = it->scale};
-    static const float zeros[ALL];
+    static const float zeros[TRAINED];
     values_make(bed.host);
     bed.metrics = gpu_copy(&metrics, sizeof metrics);
     bed.gradients = gpu_alloc(TRAINED * sizeof(float));
     bed.arena = (struct update_arena){
         .block_count = BLOCKS,
-        .buffer_blocks = BUFFER_BLOCKS,
         .segment_count = SEGMENTS,
         .values = gpu_copy(bed.host, sizeof bed.host),
         .gradients = bed.gradients,
-        .momenta = gpu_copy(zeros, TRAINED * sizeof(float)),
-        .ema = it->has_ema ? gpu_copy(zeros, sizeof zeros) : NULL,
+        .momenta = gpu_copy(zeros, sizeof zeros),
         .io_type = it->io_type,
         .io = it->io_type == KERNEL_F32 ? NULL : gpu_copy(zeros, TRAINED * type_bytes(it->io_type)),
         .block_segments = gpu_copy(block_segments, sizeof block_segments),
@@ -165,15 +150,15 @@ static struct bed *bed_make(const struct update_case *it)
         .rate_count = ARRAY_LENGTH(rates),
         .state = gpu_copy(&state, sizeof state),
     };
-    bed.arena.workspace = gpu_alloc(kernel_update_workspace_bytes(&bed.arena));
+    bed.arena.workspace = gpu_alloc(kernel_update_workspace_bytes(BLOCKS, SEGMENTS));
     return &bed;
 }
 
-static void check_values(const float *device, const double *wanted, size_t count)
+static void check_values(const float *device, const double *wanted)
 {
-    static float host[ALL];
-    gpu_read(device, host, count * sizeof *host);
-    for (size_t i = 0; i < count; i++)
+    static float host[TRAINED];
+    gpu_read(device, host, sizeof host);
+    for (size_t i = 0; i < TRAINED; i++)
         assert_near((double)host[i], wanted[i], 1e-5, 1e-5);
     for (size_t i = 0; i < TRAINED; i++)
         assert_true(in_use(i) || host[i] == 0);
@@ -231,7 +216,7 @@ static void check_update(const struct update_case *it)
     static float gradients[TRAINED];
     struct bed *bed = bed_make(it);
     model = (struct model){.scale = (double)it->scale};
-    for (size_t i = 0; i < ALL; i++)
+    for (size_t i = 0; i < TRAINED; i++)
         model.w[i] = (double)bed->host[i];
     for (unsigned step = 0; step < STEPS; step++) {
         const bool finite = !(it->bad_steps >> step & 1);
@@ -247,10 +232,8 @@ static void check_update(const struct update_case *it)
         check_state(bed, it, &model);
         if (step % 2 == 0)
             check_metrics(bed, finite, (double)rates[before], scale);
-        check_values(bed->arena.values, model.w, ALL);
-        check_values(bed->arena.momenta, model.v, TRAINED);
-        if (bed->arena.ema)
-            check_values(bed->arena.ema, model.ema, ALL);
+        check_values(bed->arena.values, model.w);
+        check_values(bed->arena.momenta, model.v);
         if (bed->arena.io && model.applied > 0)
             check_copy(bed);
     }
@@ -261,14 +244,13 @@ static void test_sgd(void **state)
 {
     (void)state;
     static const struct update_case cases[] = {
-        {{.momentum = .9f, .weight_decay = .01f, .ema_every = 1}, KERNEL_F32, false, 1, 0, 0},
-        {{.momentum = .9f, .weight_decay = .01f, .nesterov = true, .ema_every = 1},
+        {{.momentum = .9f, .weight_decay = .01f}, KERNEL_F32, 1, 0, 0},
+        {{.momentum = .9f, .weight_decay = .01f, .nesterov = true},
          KERNEL_F16,
-         false,
          128,
          1 << 2 | 1 << 3,
          1},
-        {{.ema_every = 1}, KERNEL_BF16, false, 1024, 1 << 0, 0},
+        {{.momentum = 0}, KERNEL_BF16, 1024, 1 << 0, 0},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
         check_update(&cases[i]);
@@ -278,34 +260,8 @@ static void test_loss_scale(void **state)
 {
     (void)state;
     static const struct update_case cases[] = {
-        {{.momentum = .5f, .dynamic_scale = true, .grown_after = 2, .ema_every = 1},
-         KERNEL_F16,
-         false,
-         65536,
-         1 << 3,
-         2},
-        {{.momentum = .5f, .dynamic_scale = true, .grown_after = 3, .ema_every = 1},
-         KERNEL_F16,
-         false,
-         8,
-         0x7f,
-         0},
-    };
-    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
-        check_update(&cases[i]);
-}
-
-static void test_average(void **state)
-{
-    (void)state;
-    static const struct update_case cases[] = {
-        {{.momentum = .9f, .ema_decay = .75f, .ema_every = 1}, KERNEL_F32, true, 1, 1 << 1, 1},
-        {{.momentum = .9f, .ema_decay = .5f, .ema_every = 2, .ema_begins = 3},
-         KERNEL_F16,
-         true,
-         1,
-         0,
-         0},
+        {{.momentum = .5f, .dynamic_scale = true, .grown_after = 2}, KERNEL_F16, 65536, 1 << 3, 2},
+        {{.momentum = .5f, .dynamic_scale = true, .grown_after = 3}, KERNEL_F16, 8, 0x7f, 0},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
         check_update(&cases[i]);
@@ -315,9 +271,8 @@ static void test_lars(void **state)
 {
     (void)state;
     static const struct update_case cases[] = {
-        {{.kind = KERNEL_LARS, .momentum = .9f, .weight_decay = .1f, .trust = .01f, .ema_every = 1},
+        {{.kind = KERNEL_LARS, .momentum = .9f, .weight_decay = .1f, .trust = .01f},
          KERNEL_F16,
-         false,
          128,
          1 << 4,
          1},
@@ -325,10 +280,8 @@ static void test_lars(void **state)
           .momentum = .9f,
           .weight_decay = .1f,
           .trust = .01f,
-          .nesterov = true,
-          .ema_every = 1},
+          .nesterov = true},
          KERNEL_F32,
-         false,
          1,
          0,
          0},
@@ -341,12 +294,8 @@ static void test_lars(void **state)
 static void test_largest_scale(void **state)
 {
     (void)state;
-    const struct update_case it = {{.dynamic_scale = true, .grown_after = 1, .ema_every = 1},
-                                   KERNEL_F32,
-                                   false,
-                                   0x1p127f,
-                                   0,
-                                   0};
+    const struct update_case it = {
+        {.dynamic_scale = true, .grown_after = 1}, KERNEL_F32, 0x1p127f, 0, 0};
     struct bed *bed = bed_make(&it);
     assert_cuda(cudaMemset(bed->gradients, 0, TRAINED * sizeof(float)));
     assert_cuda(cudaDeviceSynchronize());
@@ -361,8 +310,9 @@ static void test_largest_scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sgd),           cmocka_unit_test(test_loss_scale),
-        cmocka_unit_test(test_average),       cmocka_unit_test(test_lars),
+        cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_loss_scale),
+        cmocka_unit_test(test_lars),
         cmocka_unit_test(test_largest_scale),
     };
     if (!gpu_is_there())

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "tests/support/train_run.h"
 #include "train/checkpoint.h"
 #include "train/ema.h"
@@ -124,6 +125,53 @@ static void test_runs_go_on_bit_for_bit(void **state)
     assert_true(fabs(loss - loss_logged("whole", "eval")) > 1e-9);
 }
 
+/* |a − b| / |b| over all tensors, by parameter. */
+static double tensors_apart(const struct network *network, float *const *a, float *const *b)
+{
+    double apart = 0, norm = 0;
+    for (size_t p = 0; p < network->param_count; p++) {
+        const float *ours = a[p], *theirs = b[p];
+        for (uint64_t i = 0; ours && i < network->params[p].count; i++) {
+            apart += pow((double)ours[i] - (double)theirs[i], 2);
+            norm += pow((double)theirs[i], 2);
+        }
+    }
+    return sqrt(apart / norm);
+}
+
+#define SMALL                                                                                      \
+    "-a resnet18 --synthetic --synthetic-images 8 --synthetic-classes 6 -b 4 --image-size 48 "     \
+    "--lr 0.01 --epochs 2 " EMA
+#define ON_GPU SMALL "--device cuda --dtype f32 "
+
+/* The same by the CUDA backend, which keeps the average itself, on a stand-in for a device. */
+static void test_a_device_keeps_it_too(void **state)
+{
+    (void)state;
+    CLEANUP(memory_free) char *beside = NULL, *trial = NULL, *module = NULL;
+    assert_ok(path_program_folder(&beside));
+    assert_ok(path_join(beside, "../trial", &trial));
+    assert_ok(path_join(trial, "headrace-cuda.so", &module));
+    if (!path_exists(module))
+        skip();
+    setenv("HEADRACE_MODULES", trial, 1);
+    run(SMALL "--device reference ", "small");
+    run(ON_GPU, "gpu");
+    CLEANUP(checkpoint_free) struct checkpoint *theirs = loaded("small/checkpoint");
+    CLEANUP(checkpoint_free) struct checkpoint *ours = loaded("gpu/checkpoint");
+    const struct network *network = ours->network;
+    double averages = tensors_apart(network, ours->weights->average, theirs->weights->average);
+    double values = tensors_apart(network, ours->weights->values, theirs->weights->values);
+    double moved = tensors_apart(network, ours->weights->average, ours->weights->values);
+    print_message("averages off by %.2g, weights by %.2g; %.2g from each other\n", averages, values,
+                  moved);
+    assert_true(averages <= values && 4 * values < moved);
+    run(ON_GPU "--steps 1 ", "cut");
+    run("--resume auto --steps 0 ", "cut");
+    assert_same_file(test_path("cut/ema.safetensors"), test_path("gpu/ema.safetensors"));
+    unsetenv("HEADRACE_MODULES");
+}
+
 /* Going on without --ema drops the average. */
 static void test_it_can_be_left(void **state)
 {
@@ -141,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_when_it_moves),
         cmocka_unit_test(test_the_average_of_two_steps),
         cmocka_unit_test(test_runs_go_on_bit_for_bit),
+        cmocka_unit_test(test_a_device_keeps_it_too),
         cmocka_unit_test(test_it_can_be_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

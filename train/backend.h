@@ -50,11 +50,12 @@ struct backend_config {
     const char *plan_cache; /* folder of plans made before, borrowed for the call; NULL: none */
 };
 
-/* One parameter has up to three tensors of its shape. */
+/* One parameter has up to four tensors of its shape. */
 enum param_role {
     ROLE_VALUE = 0, /* the f32 (or wider) master copy; buffers too */
     ROLE_GRADIENT,  /* times the loss scale */
     ROLE_MOMENTUM,  /* struct update_rule's v */
+    ROLE_AVERAGE,   /* store_average's; buffers too */
 };
 
 enum plan_mode { PLAN_TRAIN = 0, PLAN_EVAL };
@@ -185,6 +186,10 @@ struct backend_ops {
     /* w and v of every trained parameter from its gradient, if all gradients are finite; else the
      * step is skipped: nothing changes but the loss scale. */
     struct status (*store_update)(struct store *store);
+    /* average = decay·average + (1 − decay)·value, f32, of every parameter, running statistics too;
+     * with decay 0 it becomes the values. NULL: this backend keeps no average, since the host can
+     * as well (weights_average), and has no ROLE_AVERAGE. */
+    struct status (*store_average)(struct store *store, double decay);
     /* Where the updates stand: for checkpoints and the next store_begin. */
     struct status (*store_progress)(struct store *store, uint64_t *ret_applied,
                                     struct loss_scale *ret_scale);

@@ -25,6 +25,7 @@ struct status store_read(struct store *store, enum param_role role, size_t param
                          double *ret_values);
 struct status store_begin(struct store *store, const struct update_rule *rule);
 struct status store_update(struct store *store);
+struct status store_average(struct store *store, double decay);
 struct status store_progress(struct store *store, uint64_t *ret_applied,
                              struct loss_scale *ret_scale);
 
@@ -42,7 +43,7 @@ uint64_t plan_bytes(const struct plan *plan);
 __attribute__((visibility("default"))) backend_entry_fn headrace_backend_module;
 
 /* Defines the entry; once in each module. */
-#define BACKEND_MODULE(its_name)                                                                   \
+#define BACKEND_MODULE(its_name, its_average)                                                      \
     const struct backend_module *headrace_backend_module(void)                                     \
     {                                                                                              \
         static const struct backend_ops ops = {                                                    \
@@ -58,6 +59,7 @@ __attribute__((visibility("default"))) backend_entry_fn headrace_backend_module;
             .store_read = store_read,                                                              \
             .store_begin = store_begin,                                                            \
             .store_update = store_update,                                                          \
+            .store_average = its_average,                                                          \
             .store_progress = store_progress,                                                      \
             .plan_open = plan_open,                                                                \
             .plan_close = plan_close,                                                              \

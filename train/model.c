@@ -68,28 +68,45 @@ static struct status param_read(struct model *model, enum param_role role, size_
     return OK;
 }
 
-struct status model_write(struct model *model, const struct weights *weights, bool momentum)
+struct status model_write(struct model *model, const struct weights *weights, bool state)
 {
+    const bool average = state && weights->average && model->ops->store_average;
     CLEANUP(memory_free) double *scratch = NULL;
     TRY(memory_alloc(largest_param(model->network), sizeof *scratch, &scratch));
     for (size_t i = 0; i < model->network->param_count; i++) {
         if (weights->values[i])
             TRY(param_write(model, ROLE_VALUE, i, weights->values[i], scratch));
-        if (momentum && weights->momentum[i])
+        if (state && weights->momentum[i])
             TRY(param_write(model, ROLE_MOMENTUM, i, weights->momentum[i], scratch));
+        if (average && weights->average[i])
+            TRY(param_write(model, ROLE_AVERAGE, i, weights->average[i], scratch));
     }
     return OK;
 }
 
-struct status model_read(struct model *model, struct weights *weights, bool momentum)
+struct status model_read(struct model *model, struct weights *weights, bool state)
 {
+    const bool average = state && weights->average && model->ops->store_average;
     CLEANUP(memory_free) double *scratch = NULL;
     TRY(memory_alloc(largest_param(model->network), sizeof *scratch, &scratch));
     for (size_t i = 0; i < model->network->param_count; i++) {
         if (weights->values[i])
             TRY(param_read(model, ROLE_VALUE, i, weights->values[i], scratch));
-        if (momentum && weights->momentum[i])
+        if (state && weights->momentum[i])
             TRY(param_read(model, ROLE_MOMENTUM, i, weights->momentum[i], scratch));
+        if (average && weights->average[i])
+            TRY(param_read(model, ROLE_AVERAGE, i, weights->average[i], scratch));
     }
     return OK;
+}
+
+struct status model_move_average(struct model *model, struct weights *weights, double decay)
+{
+    if (!model->ops->store_average) {
+        TRY(model_read(model, weights, false));
+        return weights_average(weights, decay);
+    }
+    const double kept = weights->average ? decay : 0;
+    TRY(weights_open_average(weights));
+    return model->ops->store_average(model->store, kept);
 }

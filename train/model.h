@@ -25,9 +25,13 @@ struct status model_open(const struct network *network, const char *device,
 void model_close(struct model *model);
 CLEANUP_POINTER(model_close, struct model)
 
-/* Weights to the device and back: values and, with `momentum`, momentum. Counters stay on the host.
+/* Weights to the device and back: values and, with `state`, momentum and the average of a device
+ * that keeps it. Counters stay on the host. */
+struct status model_write(struct model *model, const struct weights *weights, bool state);
+struct status model_read(struct model *model, struct weights *weights, bool state);
+
+/* Moves the average of weights_average: on the device where it keeps one, without waiting for it.
  */
-struct status model_write(struct model *model, const struct weights *weights, bool momentum);
-struct status model_read(struct model *model, struct weights *weights, bool momentum);
+struct status model_move_average(struct model *model, struct weights *weights, double decay);
 
 #endif

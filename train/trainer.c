@@ -188,7 +188,7 @@ static struct status average_evaluate(struct trainer *trainer)
     if (!trainer->weights->average)
         return OK;
     const struct weights average = weights_average_view(trainer->weights);
-    TRY(model_read(trainer->model, trainer->weights, false));
+    TRY(model_read(trainer->model, trainer->weights, true));
     TRY(model_write(trainer->model, &average, false));
     struct status status = set_evaluate(trainer, &sums);
     struct status restored = model_write(trainer->model, trainer->weights, false);

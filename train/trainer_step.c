@@ -252,8 +252,7 @@ static struct status average_move(struct trainer *trainer)
     double decay;
     if (!ema_is_due(&ema, trainer->state.epoch, trainer->state.step, &decay))
         return OK;
-    TRY(model_read(trainer->model, trainer->weights, false));
-    return weights_average(trainer->weights, decay);
+    return model_move_average(trainer->model, trainer->weights, decay);
 }
 
 struct status trainer_step(struct trainer *trainer)

@@ -82,4 +82,4 @@ void backend_input_format(const struct backend *backend, struct tensor_format *f
     format->layout = TENSOR_NHWC;
 }
 
-BACKEND_MODULE("cpu")
+BACKEND_MODULE("cpu", NULL)

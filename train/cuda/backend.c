@@ -215,4 +215,4 @@ void backend_input_format(const struct backend *backend, struct tensor_format *f
     format->layout = TENSOR_NHWC;
 }
 
-BACKEND_MODULE("cuda")
+BACKEND_MODULE("cuda", store_average)

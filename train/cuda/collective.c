@@ -71,10 +71,10 @@ struct status collective_check(struct collective *collective)
     return OK;
 }
 
-struct status collective_sum(struct collective *collective, float *values, size_t count,
-                             cudaStream_t stream)
+struct status collective_sum(struct collective *collective, const float *from, float *to,
+                             size_t count, cudaStream_t stream)
 {
-    TRY_NCCL(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, collective->comm, stream),
+    TRY_NCCL(ncclAllReduce(from, to, count, ncclFloat32, ncclSum, collective->comm, stream),
              collective->comm);
     return OK;
 }

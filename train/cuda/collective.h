@@ -29,10 +29,10 @@ void collective_abort(struct collective *collective);
  * for nothing. */
 struct status collective_check(struct collective *collective);
 
-/* Puts the sum of `values`, device memory, in place over all devices on `stream`. May be captured.
- */
-struct status collective_sum(struct collective *collective, float *values, size_t count,
-                             cudaStream_t stream);
+/* Puts to = the sum of `from` over all devices on `stream`; both are device memory and may be the
+ * same. May be captured. */
+struct status collective_sum(struct collective *collective, const float *from, float *to,
+                             size_t count, cudaStream_t stream);
 
 /* "NCCL 2.28.9" */
 struct status collective_version(int *ret_major, int *ret_minor, int *ret_patch);

@@ -225,3 +225,28 @@ struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret
         TRY_CUDA(cudaMemsetAsync(memory, 0, size_bytes, device->compute));
     return device_finish(device);
 }
+
+struct status device_upload(void *target, const void *source, size_t size_bytes)
+{
+    TRY_CUDA(cudaMemcpy(target, source, size_bytes, cudaMemcpyHostToDevice));
+    return OK;
+}
+
+struct status device_capture(struct device *device, capture_fn *fn, void *context,
+                             cudaGraphExec_t *ret_graph)
+{
+    cudaGraph_t graph = NULL;
+    /* Only this thread's calls are held to what a captured stream stands: others serve other
+     * devices or load data. */
+    TRY_CUDA(cudaStreamBeginCapture(device->compute, cudaStreamCaptureModeThreadLocal));
+    struct status status = fn(context);
+    cudaError_t error = cudaStreamEndCapture(device->compute, &graph);
+    if (status.code == STATUS_DONE && error == cudaSuccess)
+        error = cudaGraphInstantiate(ret_graph, graph, 0);
+    if (graph)
+        cudaGraphDestroy(graph);
+    TRY(status);
+    if (error != cudaSuccess)
+        return cuda_failure(error, "the capture of a step");
+    return OK;
+}

@@ -5,7 +5,7 @@
  *
  *     copy      batches from pinned memory, ahead of their use
  *     compute   everything else
- *     reduce    sums of gradients over the devices, beside compute
+ *     reduce    all sums over the devices: those of gradients run beside compute
  *
  * Functions that take a device expect it to be the calling thread's current one (device_enter). */
 
@@ -55,6 +55,13 @@ struct status device_finish(struct device *device);
 /* Zeroed device memory, complete when this returns; free with cudaFree. A size of 0 gives NULL. On
  * failure *ret_pointer may be set: it is then to be freed too. */
 struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret_pointer);
+/* Copies from the host to device memory that no work touches; complete when this returns. */
+struct status device_upload(void *target, const void *source, size_t size_bytes);
+
+/* Makes a graph of what `fn` puts on the compute stream. */
+typedef struct status capture_fn(void *context);
+struct status device_capture(struct device *device, capture_fn *fn, void *context,
+                             cudaGraphExec_t *ret_graph);
 
 /* The type of activations. */
 static inline enum kernel_type io_type(enum train_dtype dtype)

@@ -111,9 +111,6 @@ struct update_config {
     bool dynamic_scale; /* the loss scale doubles after `grown_after` clean steps and halves when a
                            step is skipped (PyTorch's GradScaler) */
     uint32_t grown_after;
-    float ema_decay;     /* ema = decay·ema + (1 − decay)·w */
-    uint32_t ema_every;  /* applied steps; >= 1 */
-    uint64_t ema_begins; /* before so many applied steps, ema = w */
 };
 
 struct arena_segment {
@@ -135,29 +132,27 @@ struct update_state {
     struct kernel_metrics *last; /* of the micro-batch that completed; may be NULL */
 };
 
-/* One store's arena on one device. */
+/* The trained part of one store's arena on one device. */
 struct update_arena {
-    uint32_t block_count;   /* trained */
-    uint32_t buffer_blocks; /* running statistics behind them, for the EMA */
-    uint32_t segment_count; /* trained */
-    float *values;          /* trained and buffers */
-    const float *gradients; /* trained; scaled by the loss scale */
-    float *momenta;         /* trained */
-    float *ema;             /* trained and buffers, or NULL */
+    uint32_t block_count;
+    uint32_t segment_count;
+    float *values;
+    const float *gradients; /* scaled by the loss scale */
+    float *momenta;
     enum kernel_type io_type;
-    void *io;                             /* trained: the values' copy, or NULL */
+    void *io;                             /* the values' copy, or NULL */
     const uint32_t *block_segments;       /* device, (block_count): the segment of each block */
     const struct arena_segment *segments; /* device, (segment_count) */
     const float *rates;                   /* device, (rate_count): learning rate by applied step */
     uint64_t rate_count;
     struct update_state *state; /* device */
-    void *workspace;            /* kernel_update_workspace_bytes(arena) */
+    void *workspace;            /* kernel_update_workspace_bytes */
 };
-size_t kernel_update_workspace_bytes(const struct update_arena *arena);
+size_t kernel_update_workspace_bytes(uint32_t block_count, uint32_t segment_count);
 
 /* One step: looks for gradients that are not finite, which skip it (nothing but the state moves);
- * else unscales, moves w and v, writes the IO copy and the EMA. Then the state moves on, and the
- * outcome goes into state->last. */
+ * else unscales, moves w and v, writes the IO copy. Then the state moves on, and the outcome goes
+ * into state->last. */
 cudaError_t kernel_update(const struct update_config *config, const struct update_arena *arena,
                           cudaStream_t stream);
 
@@ -202,6 +197,9 @@ cudaError_t kernel_add(float *sum, enum kernel_type type, const void *fresh, uin
 /* Rounds to nearest even. The arrays may not overlap. */
 cudaError_t kernel_cast(enum kernel_type to_type, void *to, enum kernel_type from_type,
                         const void *from, uint64_t count, cudaStream_t stream);
+/* average = keep·average + take·values; with keep 0 it becomes the values. */
+cudaError_t kernel_average(float *average, const float *values, float keep, float take,
+                           uint64_t count, cudaStream_t stream);
 cudaError_t kernel_fill(float *values, float value, uint64_t count, cudaStream_t stream);
 cudaError_t kernel_scale(float *values, float factor, uint64_t count, cudaStream_t stream);
 /* x (rows, columns) of `type` += bias (columns), f32. */

@@ -68,6 +68,28 @@ cudaError_t kernel_cast(enum kernel_type to_type, void *to, enum kernel_type fro
     });
 }
 
+__global__ static void array_average(float *average, const float *values, float keep, float take,
+                                     uint64_t count)
+{
+    for (uint64_t i = first_place(); i < count; i += place_stride()) {
+        float averages[4], fresh[4];
+        load_four(average, i, count, averages);
+        load_four(values, i, count, fresh);
+        for (int j = 0; j < 4; j++)
+            averages[j] = keep > 0 ? keep * averages[j] + take * fresh[j] : fresh[j];
+        store_four(average, i, count, averages);
+    }
+}
+
+cudaError_t kernel_average(float *average, const float *values, float keep, float take,
+                           uint64_t count, cudaStream_t stream)
+{
+    if (count == 0)
+        return cudaSuccess;
+    return LAUNCH(array_average, array_blocks(count), BLOCK_THREADS, stream, average, values, keep,
+                  take, count);
+}
+
 __global__ static void array_fill(float *values, float value, uint64_t count)
 {
     const float four_values[4] = {value, value, value, value};

@@ -15,9 +15,9 @@ static float *segment_rates_of(const struct update_arena *arena)
     return reinterpret_cast<float *>(norms_of(arena) + 2 * (size_t)arena->block_count);
 }
 
-size_t kernel_update_workspace_bytes(const struct update_arena *arena)
+size_t kernel_update_workspace_bytes(uint32_t block_count, uint32_t segment_count)
 {
-    return 2 * (size_t)arena->block_count * sizeof(double) + arena->segment_count * sizeof(float);
+    return 2 * (size_t)block_count * sizeof(double) + segment_count * sizeof(float);
 }
 
 /* Where this thread's four elements are. */
@@ -100,22 +100,23 @@ __device__ static inline void move(const struct update_config &config, float dec
     *value -= outer * (config.nesterov ? g + config.momentum * v : v);
 }
 
-/* The trained part of the arena: w, v and the copy in the type of the activations. `value` gets the
- * four new weights. */
+/* w, v and the copy in the type of the activations. */
 template <class T>
-__device__ static inline void move_four(const struct update_config &config,
-                                        const struct update_arena &arena,
-                                        const float *segment_rates, float *value)
+__global__ static void update_apply(struct update_config config, struct update_arena arena,
+                                    const float *segment_rates)
 {
     const uint64_t i = place_in_arena();
     const struct update_state *state = arena.state;
+    if (state->found != KERNEL_NO_SEGMENT)
+        return;
     const uint32_t segment = arena.block_segments[blockIdx.x];
     const float decay = arena.segments[segment].decays ? config.weight_decay : 0;
     const float unscale = 1 / state->loss_scale;
     const bool lars = config.kind == KERNEL_LARS;
     const float inner = lars ? segment_rates[segment] : 1;
     const float outer = lars ? 1 : rate_of(state, arena.rates, arena.rate_count);
-    float gradient[4], momentum[4];
+    float value[4], gradient[4], momentum[4];
+    load_four(arena.values, i, UINT64_MAX, value);
     load_four(arena.gradients, i, UINT64_MAX, gradient);
     load_four(arena.momenta, i, UINT64_MAX, momentum);
     for (int j = 0; j < 4; j++)
@@ -124,28 +125,6 @@ __device__ static inline void move_four(const struct update_config &config,
     store_four(arena.momenta, i, UINT64_MAX, momentum);
     if (arena.io)
         store_four(static_cast<T *>(arena.io), i, UINT64_MAX, value);
-}
-
-template <class T>
-__global__ static void update_apply(struct update_config config, struct update_arena arena,
-                                    const float *segment_rates)
-{
-    const struct update_state *state = arena.state;
-    const uint64_t i = place_in_arena();
-    if (state->found != KERNEL_NO_SEGMENT)
-        return;
-    float value[4];
-    load_four(arena.values, i, UINT64_MAX, value);
-    if (blockIdx.x < arena.block_count)
-        move_four<T>(config, arena, segment_rates, value);
-    if (!arena.ema || state->applied % config.ema_every != 0)
-        return;
-    float average[4];
-    load_four(arena.ema, i, UINT64_MAX, average);
-    const float kept = state->applied < config.ema_begins ? 0 : config.ema_decay;
-    for (int j = 0; j < 4; j++)
-        average[j] = kept > 0 ? kept * average[j] + (1 - kept) * value[j] : value[j];
-    store_four(arena.ema, i, UINT64_MAX, average);
 }
 
 __device__ static void scale_move(const struct update_config &config, bool applied,
@@ -202,7 +181,7 @@ static cudaError_t lars_rates(const struct update_config *config, const struct u
 cudaError_t kernel_update(const struct update_config *config, const struct update_arena *arena,
                           cudaStream_t stream)
 {
-    if (arena->block_count == 0 || arena->rate_count == 0 || config->ema_every == 0)
+    if (arena->block_count == 0 || arena->rate_count == 0)
         return cudaErrorInvalidValue;
     cudaError_t error = LAUNCH(update_check, arena->block_count, BLOCK_THREADS, stream,
                                arena->gradients, arena->block_segments, arena->state);
@@ -210,10 +189,9 @@ cudaError_t kernel_update(const struct update_config *config, const struct updat
         error = lars_rates(config, arena, stream);
     if (error != cudaSuccess)
         return error;
-    const uint32_t blocks = arena->block_count + (arena->ema ? arena->buffer_blocks : 0);
     error = with_type(arena->io_type, [&](auto element) {
         typedef decltype(element) T;
-        return LAUNCH((update_apply<T>), blocks, BLOCK_THREADS, stream, *config, *arena,
+        return LAUNCH((update_apply<T>), arena->block_count, BLOCK_THREADS, stream, *config, *arena,
                       segment_rates_of(arena));
     });
     if (error != cudaSuccess)

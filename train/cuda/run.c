@@ -130,7 +130,8 @@ static struct status bucket_run(const struct run *run, size_t i)
         return OK;
     TRY_CUDA(cudaEventRecord(run->replica->ready[i], run->device->compute));
     TRY_CUDA(cudaStreamWaitEvent(run->device->reduce, run->replica->ready[i], 0));
-    return collective_sum(run->device->collective, gradients, count, run->device->reduce);
+    return collective_sum(run->device->collective, gradients, gradients, count,
+                          run->device->reduce);
 }
 
 /* Gives all devices the mean of their running statistics, which forward has moved, while backward
@@ -143,15 +144,17 @@ static struct status statistics_run(const struct run *run)
     const uint64_t count = map->total - map->trained;
     TRY_CUDA(cudaEventRecord(run->replica->forwarded, run->device->compute));
     TRY_CUDA(cudaStreamWaitEvent(run->device->reduce, run->replica->forwarded, 0));
-    TRY(collective_sum(run->device->collective, statistics, count, run->device->reduce));
+    TRY(collective_sum(run->device->collective, statistics, statistics, count,
+                       run->device->reduce));
     TRY_CUDA(kernel_scale(statistics, 1 / (float)run->plan->backend->rank_count, count,
                           run->device->reduce));
     return OK;
 }
 
 /* Puts all ops on the compute stream, and the sums beside them. */
-static struct status program_run(struct run *run)
+static struct status program_run(void *context)
 {
+    struct run *run = context;
     const struct program *program = run->plan->program;
     const struct bucket_list *buckets = &run->plan->buckets;
     for (size_t i = 0; i < program->op_count; i++) {
@@ -165,24 +168,6 @@ static struct status program_run(struct run *run)
         return OK;
     TRY_CUDA(cudaEventRecord(run->replica->reduced, run->device->reduce));
     TRY_CUDA(cudaStreamWaitEvent(run->device->compute, run->replica->reduced, 0));
-    return OK;
-}
-
-static struct status program_capture(struct run *run, cudaGraphExec_t *ret_graph)
-{
-    cudaGraph_t graph = NULL;
-    /* Only this thread's calls are held to what a captured stream stands: others serve other
-     * devices or load data. */
-    TRY_CUDA(cudaStreamBeginCapture(run->device->compute, cudaStreamCaptureModeThreadLocal));
-    struct status status = program_run(run);
-    cudaError_t error = cudaStreamEndCapture(run->device->compute, &graph);
-    if (status.code == STATUS_DONE && error == cudaSuccess)
-        error = cudaGraphInstantiate(ret_graph, graph, 0);
-    if (graph)
-        cudaGraphDestroy(graph);
-    TRY(status);
-    if (error != cudaSuccess)
-        return cuda_failure(error, "the capture of a step");
     return OK;
 }
 
@@ -204,7 +189,7 @@ struct status replica_run(struct plan *plan, struct device *device, unsigned ind
         return program_run(&run);
     }
     if (!replica->graphs[variant])
-        TRY(program_capture(&run, &replica->graphs[variant]));
+        TRY(device_capture(device, program_run, &run, &replica->graphs[variant]));
     TRY_CUDA(cudaGraphLaunch(replica->graphs[variant], device->compute));
     return OK;
 }

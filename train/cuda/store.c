@@ -8,37 +8,17 @@
 
 static float *role_array(const struct store_replica *replica, enum param_role role)
 {
-    return role == ROLE_VALUE      ? replica->values
-           : role == ROLE_GRADIENT ? replica->gradients
-                                   : replica->momenta;
-}
-
-static struct status upload(void *target, const void *source, size_t size_bytes)
-{
-    TRY_CUDA(cudaMemcpy(target, source, size_bytes, cudaMemcpyHostToDevice));
-    return OK;
-}
-
-static struct update_arena arena_of(const struct store *store, const struct store_replica *replica)
-{
-    const enum train_dtype dtype = store->backend->config.dtype;
-    const struct param_map *map = store->map;
-    return (struct update_arena){
-        .block_count = (uint32_t)(map->trained / KERNEL_BLOCK),
-        .buffer_blocks = (uint32_t)((map->total - map->trained) / KERNEL_BLOCK),
-        .segment_count = map->segment_count,
-        .values = replica->values,
-        .gradients = replica->gradients,
-        .momenta = replica->momenta,
-        .io_type = io_type(dtype),
-        .io = io_type(dtype) == KERNEL_F32 ? NULL : replica->weights,
-        .block_segments = replica->block_segments,
-        .segments = replica->segments,
-        .rates = replica->rates,
-        .rate_count = store->rate_count,
-        .state = replica->state,
-        .workspace = replica->workspace,
-    };
+    switch (role) {
+    case ROLE_VALUE:
+        return replica->values;
+    case ROLE_GRADIENT:
+        return replica->gradients;
+    case ROLE_MOMENTUM:
+        return replica->momenta;
+    case ROLE_AVERAGE:
+        return replica->average;
+    }
+    return NULL;
 }
 
 static struct status arrays_open(struct store *store, struct device *device,
@@ -55,8 +35,8 @@ static struct status arrays_open(struct store *store, struct device *device,
         TRY(device_alloc(device, map->trained * io_bytes(dtype), &replica->weights));
     TRY(device_alloc(device, map->trained / KERNEL_BLOCK * sizeof(uint32_t),
                      &replica->block_segments));
-    TRY(upload(replica->block_segments, map->block_segments,
-               map->trained / KERNEL_BLOCK * sizeof(uint32_t)));
+    TRY(device_upload(replica->block_segments, map->block_segments,
+                      map->trained / KERNEL_BLOCK * sizeof(uint32_t)));
     return device_alloc(device, map->segment_count * sizeof(struct arena_segment),
                         &replica->segments);
 }
@@ -72,9 +52,10 @@ static struct status replica_open(struct device *device, unsigned index, void *c
     };
     TRY(arrays_open(store, device, replica));
     TRY(device_alloc(device, sizeof state, &replica->state));
-    TRY(upload(replica->state, &state, sizeof state));
-    const struct update_arena arena = arena_of(store, replica);
-    return device_alloc(device, kernel_update_workspace_bytes(&arena), &replica->workspace);
+    TRY(device_upload(replica->state, &state, sizeof state));
+    const uint32_t blocks = (uint32_t)(store->map->trained / KERNEL_BLOCK);
+    return device_alloc(device, kernel_update_workspace_bytes(blocks, store->map->segment_count),
+                        &replica->workspace);
 }
 
 struct status store_open(struct backend *backend, const struct network *network,
@@ -95,15 +76,16 @@ struct status store_open(struct backend *backend, const struct network *network,
 static struct status replica_close(struct device *device, unsigned index, void *context)
 {
     const struct store *store = context;
-    const struct store_replica *replica = &store->replicas[index];
+    struct store_replica *replica = &store->replicas[index];
     (void)device;
+    store_drop_update(replica);
     if (replica->weights != replica->values)
         cudaFree(replica->weights);
     void *const arrays[] = {
-        replica->values,   replica->gradients,      replica->momenta,
-        replica->fresh,    replica->folded_weights, replica->folded_biases,
-        replica->segments, replica->block_segments, replica->rates,
-        replica->state,    replica->workspace,
+        replica->values,        replica->gradients, replica->momenta,
+        replica->average,       replica->fresh,     replica->folded_weights,
+        replica->folded_biases, replica->segments,  replica->block_segments,
+        replica->rates,         replica->state,     replica->workspace,
     };
     for (size_t i = 0; i < ARRAY_LENGTH(arrays); i++)
         cudaFree(arrays[i]);
@@ -128,6 +110,8 @@ uint64_t store_bytes(const struct store *store)
     uint64_t bytes = (store->map->total + 2 * store->map->trained) * sizeof(float);
     if (replica->weights != replica->values)
         bytes += store->map->trained * io;
+    if (replica->average)
+        bytes += store->map->total * sizeof(float);
     if (replica->fresh)
         bytes += store->map->trained * sizeof(float);
     if (replica->folded_weights)
@@ -150,7 +134,7 @@ static struct status replica_write(struct device *device, unsigned index, void *
     const struct param_place *place = &store->map->params[writing->param];
     float *target = role_array(replica, writing->role) + place->offset;
     TRY(device_finish(device));
-    TRY(upload(target, writing->values, place->count * sizeof(float)));
+    TRY(device_upload(target, writing->values, place->count * sizeof(float)));
     if (writing->role != ROLE_VALUE || replica->weights == replica->values ||
         !param_is_trained(&store->network->params[writing->param]))
         return OK;
@@ -165,6 +149,8 @@ struct status store_write(struct store *store, enum param_role role, size_t para
 {
     CLEANUP(memory_free) float *packed = NULL;
     TRY(memory_alloc(store->map->params[param].count, sizeof *packed, &packed));
+    if (role == ROLE_AVERAGE)
+        TRY(store_need_average(store));
     param_map_pack(store->map, param, values, packed);
     struct writing writing = {store, role, param, packed};
     store->version++;
@@ -219,7 +205,7 @@ struct status store_average_statistics(struct store *store)
         one[i] = (float)(sums[i] / (devices * processes));
     for (unsigned d = 0; d < devices; d++) {
         TRY(device_enter(&store->backend->devices[d]));
-        TRY(upload(store->replicas[d].values + begin, one, count * sizeof *one));
+        TRY(device_upload(store->replicas[d].values + begin, one, count * sizeof *one));
     }
     store->statistics_differ = false;
     return OK;
@@ -250,86 +236,13 @@ struct status store_need_folded(struct store *store)
     return store->replicas[0].folded_biases ? OK : backend_each(store->backend, folded_open, store);
 }
 
-struct beginning {
-    struct store *store;
-    const float *rates;
-    struct update_state state;
-};
-
-static struct status replica_begin(struct device *device, unsigned index, void *context)
+static struct status average_open(struct device *device, unsigned index, void *context)
 {
-    const struct beginning *beginning = context;
-    const struct store *store = beginning->store;
-    struct store_replica *replica = &store->replicas[index];
-    TRY(device_finish(device));
-    cudaFree(MOVE(replica->rates));
-    TRY(device_alloc(device, store->rate_count * sizeof(float), &replica->rates));
-    TRY(upload(replica->rates, beginning->rates, store->rate_count * sizeof(float)));
-    TRY(upload(replica->segments, store->map->segments,
-               store->map->segment_count * sizeof *store->map->segments));
-    return upload(replica->state, &beginning->state, sizeof beginning->state);
+    struct store *store = context;
+    return device_alloc(device, store->map->total * sizeof(float), &store->replicas[index].average);
 }
 
-struct status store_begin(struct store *store, const struct update_rule *rule)
+struct status store_need_average(struct store *store)
 {
-    CLEANUP(memory_free) float *rates = NULL;
-    if (rule->kind != OPTIMIZER_SGD)
-        FAIL(STATUS_UNSUPPORTED, "the cuda backend updates weights by SGD only, not by %s",
-             optimizer_names[rule->kind]);
-    TRY(memory_alloc(rule->rate_count, sizeof *rates, &rates));
-    for (uint64_t i = 0; i < rule->rate_count; i++)
-        rates[i] = (float)rule->rates[i];
-    store->rate_count = rule->rate_count;
-    store->applied_before = rule->applied;
-    store->rule = (struct update_config){
-        .kind = KERNEL_SGD,
-        .momentum = (float)rule->momentum,
-        .weight_decay = (float)rule->weight_decay,
-        .nesterov = rule->nesterov,
-        .dynamic_scale = rule->scale.dynamic,
-        .grown_after = rule->scale.grow_after,
-        .ema_every = 1,
-    };
-    param_map_set_decay(store->map, rule->decay_norm_and_bias);
-    struct beginning beginning = {
-        .store = store,
-        .rates = rates,
-        .state = {.bad_segment = KERNEL_NO_SEGMENT,
-                  .found = KERNEL_NO_SEGMENT,
-                  .since_growth = rule->scale.clean_steps,
-                  .loss_scale = (float)rule->scale.value,
-                  .learning_rate = rates[0]},
-    };
-    return backend_each(store->backend, replica_begin, &beginning);
-}
-
-static struct status replica_update(struct device *device, unsigned index, void *context)
-{
-    const struct store *store = context;
-    const struct update_arena arena = arena_of(store, &store->replicas[index]);
-    TRY_CUDA(kernel_update(&store->rule, &arena, device->compute));
-    return OK;
-}
-
-struct status store_update(struct store *store)
-{
-    store->version++;
-    return backend_each(store->backend, replica_update, store);
-}
-
-struct status store_progress(struct store *store, uint64_t *ret_applied,
-                             struct loss_scale *ret_scale)
-{
-    struct update_state state;
-    TRY(device_enter(&store->backend->devices[0]));
-    TRY(device_finish(&store->backend->devices[0]));
-    TRY_CUDA(cudaMemcpy(&state, store->replicas[0].state, sizeof state, cudaMemcpyDeviceToHost));
-    *ret_applied = store->applied_before + state.applied;
-    *ret_scale = (struct loss_scale){
-        .value = state.loss_scale,
-        .dynamic = store->rule.dynamic_scale,
-        .grow_after = store->rule.grown_after,
-        .clean_steps = state.since_growth,
-    };
-    return OK;
+    return store->replicas[0].average ? OK : backend_each(store->backend, average_open, store);
 }

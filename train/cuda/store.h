@@ -1,8 +1,9 @@
 #ifndef HEADRACE_TRAIN_CUDA_STORE_H
 #define HEADRACE_TRAIN_CUDA_STORE_H
 
-/* Parameters, gradients and momentum: a replica on each device, the same bits on all of them but
- * for running statistics within a step, which each device moves by its own images. */
+/* Parameters, gradients, momentum and the average of parameters: a replica on each device, the same
+ * bits on all of them but for running statistics within a step, which each device moves by its own
+ * images. store.c has the memory, update.c what moves the weights and their average. */
 
 #include "train/cuda/cuda.h"
 #include "train/cuda/param_map.h"
@@ -10,8 +11,9 @@
 /* On one device; all are device memory. */
 struct store_replica {
     float *values, *gradients, *momenta;
-    float *fresh;  /* gradients of a micro-batch that adds to others; NULL: there was none yet */
-    void *weights; /* the values as activations are typed; the values themselves for f32 */
+    float *average; /* of the values; NULL: there is none */
+    float *fresh;   /* gradients of a micro-batch that adds to others; NULL: there was none yet */
+    void *weights;  /* the values as activations are typed; the values themselves for f32 */
     void *folded_weights; /* for evaluation, at the weights' offsets; NULL: no plan needs them */
     float *folded_biases;
     uint32_t *block_segments;
@@ -19,6 +21,8 @@ struct store_replica {
     float *rates;
     struct update_state *state;
     void *workspace;
+    cudaGraphExec_t update; /* NULL: not captured yet */
+    bool has_updated;       /* by the rule in use */
 };
 
 struct store {
@@ -39,8 +43,13 @@ uint64_t store_bytes(const struct store *store);
 /* Waits, and gives all devices the mean of their running statistics; all processes call it at the
  * same point. The mean over the devices moves the same whether they were averaged before or not. */
 struct status store_average_statistics(struct store *store);
-/* Memory that only accumulation, only evaluation needs; nothing where it is there already. */
+/* Memory that only accumulation, only evaluation, only an average needs; nothing where it is there
+ * already. */
 struct status store_need_fresh(struct store *store);
 struct status store_need_folded(struct store *store);
+struct status store_need_average(struct store *store);
+
+/* Makes the update's graph anew: what it was captured with has changed. */
+void store_drop_update(struct store_replica *replica);
 
 #endif
