@@ -62,7 +62,8 @@ static void check_metrics(const struct step_metrics *a, const struct step_metric
     assert_int_equal(a->top5, b->top5);
 }
 
-/* Some steps: losses, gradients, running statistics, momentum, weights; then an evaluation. */
+/* Some steps, two of three with mixed images: losses, gradients, running statistics, momentum,
+ * weights; then an evaluation. */
 static void check_network(struct network *network, const struct plan_config *shape,
                           const struct bounds *bounds, unsigned devices, uint64_t steps)
 {
@@ -81,6 +82,7 @@ static void check_network(struct network *network, const struct plan_config *sha
     double gradient = 0, value = 0;
     for (uint64_t step = 0; step < steps; step++) {
         pixel_batch_make(&batch, &rig.config, network->classes, bounds->dtype, step == 2, step);
+        batch.mixed_in = step % 3 && shape->batch / devices % 2 == 0 ? .3f : 0;
         struct step_metrics ours = rig_train(&rig, &batch);
         struct step_metrics theirs = replicas_train(&reference, &batch);
         check_metrics(&ours, &theirs, bounds->loss, !io_is_short);
@@ -258,9 +260,6 @@ static void test_refused(void **state)
     assert_fails(rig.ops->store_begin(rig.store, &lars), STATUS_UNSUPPORTED, "SGD only");
     pixel_batch_make(&batch, &shape, mini->classes, DTYPE_F32, false, 1);
     struct step_input input = rig_input(&batch);
-    input.mixed_in = .3f;
-    assert_fails(rig.ops->plan_forward_backward(rig.train, &input), STATUS_UNSUPPORTED, "--mixup");
-    input.mixed_in = 0;
     batch.labels[2] = (int32_t)mini->classes;
     assert_fails(rig.ops->plan_forward_backward(rig.train, &input), STATUS_USAGE, "image 2");
     pixel_batch_done(&batch);
@@ -288,6 +287,15 @@ static void test_devices_refused(void **state)
     assert_ok(ops->store_open(backend, network, &store));
     assert_fails(ops->plan_open(store, &odd, &plan), STATUS_USAGE, "a multiple of 2");
     assert_null(plan);
+    const struct plan_config lonely = {.batch = 2, .height = 32, .width = 32};
+    struct pixel_batch batch;
+    assert_ok(ops->plan_open(store, &lonely, &plan));
+    pixel_batch_make(&batch, &lonely, 3, DTYPE_F32, false, 1);
+    batch.mixed_in = .3f;
+    const struct step_input mixed = rig_input(&batch);
+    assert_fails(ops->plan_forward_backward(plan, &mixed), STATUS_USAGE, "part of the batch is 1");
+    pixel_batch_done(&batch);
+    ops->plan_close(plan);
     ops->store_close(store);
     ops->close(backend);
     assert_int_equal(standin_leaks(), 0);

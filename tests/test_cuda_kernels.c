@@ -27,50 +27,73 @@ static float normal(struct random_stream *stream)
 
 static const enum tensor_type tensor_types[] = {TENSOR_F32, TENSOR_F16, TENSOR_BF16};
 
-/* One image of the batch, from `out` (height, width, 4), against image/tensor.h bit for bit. */
-static void check_image(const struct picture *picture, bool flip, enum kernel_type type,
-                        const char *out)
+enum { IMAGE_MAX = 64 * 64 * 3 };
+
+static void image_write(const uint8_t *pixels, uint32_t height, uint32_t width,
+                        enum tensor_type type, void *ret_image)
 {
     struct tensor_format format = tensor_format_imagenet;
-    format.type = tensor_types[type];
-    static char wanted[64 * 64 * 3 * sizeof(float)];
-    const size_t element = tensor_type_bytes(format.type);
-    const char zero[sizeof(float)] = {0};
-    tensor_write(&format, picture, flip, wanted);
-    for (size_t i = 0; i < (size_t)picture->width * picture->height; i++) {
-        assert_memory_equal(out + 4 * i * element, wanted + 3 * i * element, 3 * element);
-        assert_memory_equal(out + (4 * i + 3) * element, zero, element);
+    const struct picture picture = {.width = width,
+                                    .height = height,
+                                    .stride_bytes = (size_t)width * 3,
+                                    .pixels = (uint8_t *)pixels};
+    format.type = type;
+    tensor_write(&format, &picture, false, ret_image);
+}
+
+/* One image of the batch, from `out` (height, width, 4), against image/tensor.h: bit for bit, or
+ * where it is mixed with `other` within its rounding. */
+static void check_image(const uint8_t *pixels, const uint8_t *other, float mixed_in,
+                        uint32_t height, uint32_t width, enum kernel_type type, const char *out)
+{
+    static float own[IMAGE_MAX], theirs[IMAGE_MAX];
+    static char wanted[IMAGE_MAX * sizeof(float)];
+    const size_t element = type_bytes(type);
+    image_write(pixels, height, width, tensor_types[type], wanted);
+    image_write(pixels, height, width, TENSOR_F32, own);
+    image_write(other, height, width, TENSOR_F32, theirs);
+    for (size_t i = 0; i < (size_t)width * height; i++) {
+        const char *pixel = out + 4 * i * element;
+        if (pixels == other)
+            assert_memory_equal(pixel, wanted + 3 * i * element, 3 * element);
+        for (size_t c = 0; c < 3; c++)
+            assert_near(element_get(type, pixel, c),
+                        (1 - (double)mixed_in) * (double)own[3 * i + c] +
+                            (double)mixed_in * (double)theirs[3 * i + c],
+                        type_rounding(type) * 1.01, 1e-6);
+        assert_true(element_get(type, pixel, 3) == 0);
     }
 }
 
+/* Every fourth image has no label, so that its pair stays as it is. */
 static void check_input(uint32_t batch, uint32_t height, uint32_t width, enum kernel_type type,
-                        bool flips)
+                        float mixed_in)
 {
     struct random_stream random = stream_of(height);
+    const struct step_header header = {.mixed_in = mixed_in};
     const size_t image = (size_t)height * width * 3;
     const size_t bytes = batch * image / 3 * 4 * type_bytes(type);
-    uint8_t *pixels = test_malloc(batch * image + PICTURE_PADDING), *mirrored = test_malloc(batch);
+    uint8_t *pixels = test_malloc(batch * image + PICTURE_PADDING);
     char *out = test_malloc(bytes);
+    int32_t labels[8];
     for (size_t i = 0; i < batch * image; i++)
         pixels[i] = (uint8_t)random_u32(&random);
     for (size_t i = 0; i < batch; i++)
-        mirrored[i] = (uint8_t)(i % 2);
+        labels[i] = i % 4 == 3 ? -1 : 7;
     struct input_shape shape = {batch, height, width, {0}, {0}};
     memcpy(shape.mean, tensor_format_imagenet.mean, sizeof shape.mean);
     memcpy(shape.std, tensor_format_imagenet.std, sizeof shape.std);
     void *images = gpu_alloc(bytes);
     assert_cuda(kernel_input(&shape, gpu_copy(pixels, batch * image),
-                             flips ? gpu_copy(mirrored, batch) : NULL, type, images, gpu_stream()));
+                             gpu_copy(&header, sizeof header),
+                             gpu_copy(labels, batch * sizeof *labels), type, images, gpu_stream()));
     gpu_read(images, out, bytes);
     for (size_t i = 0; i < batch; i++) {
-        struct picture picture = {.width = width,
-                                  .height = height,
-                                  .stride_bytes = (size_t)width * 3,
-                                  .pixels = pixels + i * image};
-        check_image(&picture, flips && mirrored[i], type, out + i * bytes / batch);
+        const bool mixes = mixed_in > 0 && i % 4 < 2;
+        check_image(pixels + i * image, pixels + (mixes ? i ^ 1 : i) * image, mixed_in, height,
+                    width, type, out + i * bytes / batch);
     }
     test_free(pixels);
-    test_free(mirrored);
     test_free(out);
     gpu_free_all();
 }
@@ -79,9 +102,10 @@ static void test_input(void **state)
 {
     (void)state;
     for (size_t t = 0; t < ARRAY_LENGTH(types); t++) {
-        check_input(1, 1, 1, types[t], false);
-        check_input(3, 5, 7, types[t], true);
-        check_input(2, 33, 64, types[t], true);
+        check_input(1, 1, 1, types[t], 0);
+        check_input(3, 5, 7, types[t], 0);
+        check_input(2, 33, 64, types[t], .5f);
+        check_input(6, 5, 7, types[t], .3f);
     }
 }
 
@@ -94,6 +118,7 @@ struct loss_case {
     enum kernel_type logits_type, gradient_type;
     float scale, divisor;
     bool evaluation; /* no gradient, no state */
+    float mixed_in;  /* with an even batch */
 };
 
 struct loss_data {
@@ -116,7 +141,7 @@ static struct loss_data loss_data_make(const struct loss_case *it)
         data.logits[i] = (float)random_below(&random, 33) / 4 - 4;
     for (uint32_t i = 0; i < it->batch; i++)
         data.labels[i] = i % 7 == 3 ? -1 : (int32_t)random_below(&random, it->classes);
-    reference_loss(it->batch, it->classes, data.logits, data.labels, it->smoothing, 0, 1,
+    reference_loss(it->batch, it->classes, data.logits, data.labels, it->smoothing, it->mixed_in, 1,
                    data.gradient, &data.sums);
     return data;
 }
@@ -175,7 +200,7 @@ static void check_loss(const struct loss_case *it)
 {
     static struct kernel_ring ring;
     struct loss_data data = loss_data_make(it);
-    const struct step_header header = {.divisor = it->divisor, .completes = 1};
+    const struct step_header header = {it->divisor, 1, it->mixed_in};
     struct update_state state = {.loss_scale = it->scale,
                                  .learning_rate = .25f,
                                  .found = KERNEL_NO_SEGMENT};
@@ -217,15 +242,17 @@ static void test_loss(void **state)
 {
     (void)state;
     static const struct loss_case cases[] = {
-        {1, 2, 8, 0, KERNEL_F32, KERNEL_F32, 1, 1, false},
-        {37, 10, 16, .1f, KERNEL_F32, KERNEL_F16, 128, 32, false},
-        {9, 1000, 1000, .1f, KERNEL_F32, KERNEL_F32, 1, 256, false},
-        {9, 1000, 1008, 0, KERNEL_F32, KERNEL_BF16, 65536, 9, false},
-        {5, 257, 264, .1f, KERNEL_F16, KERNEL_F16, 1, 5, false},
-        {5, 5, 5, 0, KERNEL_BF16, KERNEL_BF16, 1, 5, false},
-        {300, 3, 8, 0, KERNEL_F32, KERNEL_F32, 1, 0, false},
-        {11, 1000, 1000, 0, KERNEL_F32, KERNEL_F32, 1, 1, true},
-        {0, 10, 16, 0, KERNEL_F32, KERNEL_F32, 4, 1, false},
+        {1, 2, 8, 0, KERNEL_F32, KERNEL_F32, 1, 1, false, 0},
+        {37, 10, 16, .1f, KERNEL_F32, KERNEL_F16, 128, 32, false, 0},
+        {9, 1000, 1000, .1f, KERNEL_F32, KERNEL_F32, 1, 256, false, 0},
+        {9, 1000, 1008, 0, KERNEL_F32, KERNEL_BF16, 65536, 9, false, 0},
+        {5, 257, 264, .1f, KERNEL_F16, KERNEL_F16, 1, 5, false, 0},
+        {5, 5, 5, 0, KERNEL_BF16, KERNEL_BF16, 1, 5, false, 0},
+        {300, 3, 8, 0, KERNEL_F32, KERNEL_F32, 1, 0, false, 0},
+        {11, 1000, 1000, 0, KERNEL_F32, KERNEL_F32, 1, 1, true, 0},
+        {0, 10, 16, 0, KERNEL_F32, KERNEL_F32, 4, 1, false, 0},
+        {38, 10, 16, .1f, KERNEL_F32, KERNEL_F16, 128, 32, false, .25f},
+        {8, 1000, 1008, 0, KERNEL_F32, KERNEL_F32, 1, 8, false, .5f},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
         check_loss(&cases[i]);

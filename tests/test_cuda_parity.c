@@ -56,12 +56,14 @@ static double loss_apart(const struct step_metrics *a, const struct step_metrics
     return isnan(apart) ? INFINITY : apart;
 }
 
-/* Says all distances, then fails on the first that is too large. */
+/* Mixes the images of every other step. Says all distances, then fails on the first that is too
+ * large. */
 static void check_step(const struct check *check, const struct rig *rig, struct replicas *reference,
                        uint64_t step, double scale)
 {
     struct pixel_batch batch;
     pixel_batch_make(&batch, &rig->config, CLASSES, check->dtype, step == 1, step);
+    batch.mixed_in = step % 2 == 1 && batch.batch % 2 == 0 ? .3f : 0;
     struct step_metrics ours = rig_train(rig, &batch), theirs = replicas_train(reference, &batch);
     struct rig_distance gradient = rig_distance(rig, reference, ROLE_GRADIENT, scale);
     assert_ok(rig->ops->store_update(rig->store));

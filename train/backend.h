@@ -78,8 +78,8 @@ struct step_input {
     bool completes;   /* the last micro-batch: gradients are summed over all processes */
 
     /* Mixup: the share, up to a half, of its partner in each image, as the network takes it, and in
-     * its target; 0: none. The batch is even then. Top-k counts by an image's own label. A backend
-     * that cannot do it fails with STATUS_UNSUPPORTED. */
+     * its target; 0: none. Each replica's part of the batch is even then. Top-k counts by an
+     * image's own label. */
     float mixed_in;
 };
 

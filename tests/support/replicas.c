@@ -25,8 +25,9 @@ void pixel_batch_make(struct pixel_batch *batch, const struct plan_config *confi
     struct random_stream stream = random_stream_make(seed, RANDOM_TEST, 3, 0);
     const struct tensor_format *format = &tensor_format_imagenet;
     const size_t count = (size_t)config->batch * config->height * config->width * 3;
-    *batch =
-        (struct pixel_batch){config->batch, config->height, config->width, 0, NULL, NULL, NULL};
+    *batch = (struct pixel_batch){.batch = config->batch,
+                                  .height = config->height,
+                                  .width = config->width};
     assert_ok(memory_alloc(count, 1, &batch->pixels));
     assert_ok(memory_alloc(count, sizeof *batch->images, &batch->images));
     assert_ok(memory_alloc(config->batch, sizeof *batch->labels, &batch->labels));
@@ -134,6 +135,7 @@ struct step_metrics replicas_train(struct replicas *replicas, const struct pixel
             .labels = batch->labels + (size_t)r * part,
             .divisor = batch->valid,
             .completes = true,
+            .mixed_in = batch->mixed_in,
         };
         for (uint32_t i = 0; i < part; i++)
             input.valid += input.labels[i] >= 0;

@@ -14,6 +14,7 @@ struct pixel_batch {
     uint8_t *pixels; /* (batch, height, width, 3) */
     float *images;
     int32_t *labels;
+    float mixed_in; /* struct step_input's; 0 as made */
 };
 void pixel_batch_make(struct pixel_batch *batch, const struct plan_config *config, uint32_t classes,
                       enum train_dtype dtype, bool missing, uint64_t seed);

@@ -43,6 +43,7 @@ struct step_input rig_input(const struct pixel_batch *batch)
         .valid = batch->valid,
         .divisor = batch->valid,
         .completes = true,
+        .mixed_in = batch->mixed_in,
     };
 }
 

@@ -22,7 +22,8 @@ void rig_close(struct rig *rig);
 
 /* A batch as a step's only micro-batch takes it; borrows it. */
 struct step_input rig_input(const struct pixel_batch *batch);
-/* A step's only micro-batch; metrics of it. The update is left to the caller. */
+/* A step's only micro-batch, mixed as the batch says; metrics of it. The update is left to the
+ * caller. */
 struct step_metrics rig_train(const struct rig *rig, const struct pixel_batch *batch);
 struct step_metrics rig_evaluate(const struct rig *rig, const struct pixel_batch *batch);
 

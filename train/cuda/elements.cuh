@@ -101,6 +101,13 @@ __device__ static inline float block_max(float value)
     return largest;
 }
 
+/* What image i of a batch is mixed with; i itself for an image that stays as it is. */
+__device__ static inline uint32_t partner_of(const struct step_header *header,
+                                             const int32_t *labels, uint32_t i)
+{
+    return header->mixed_in > 0 && labels[i] >= 0 && labels[i ^ 1] >= 0 ? i ^ 1 : i;
+}
+
 /* Blocks of `each` for `count`, at most `limit`: kernels stride over the rest. */
 static inline unsigned blocks_for(uint64_t count, uint64_t each, uint64_t limit)
 {

@@ -31,10 +31,10 @@ static struct status slot_consume(const struct plan *plan, const struct plan_rep
     };
     memcpy(shape.mean, tensor_format_imagenet.mean, sizeof shape.mean);
     memcpy(shape.std, tensor_format_imagenet.std, sizeof shape.std);
-    TRY_CUDA(kernel_input(&shape, slot->device + plan->images_at, NULL,
-                          io_type(plan->backend->config.dtype),
-                          replica->block + replica->offsets[plan->program->input],
-                          device->compute));
+    TRY_CUDA(kernel_input(
+        &shape, slot->device + plan->images_at, (const struct step_header *)slot->device,
+        (const int32_t *)(slot->device + plan->labels_at), io_type(plan->backend->config.dtype),
+        replica->block + replica->offsets[plan->program->input], device->compute));
     TRY_CUDA(cudaMemcpyAsync(replica->step_data, slot->device, plan->images_at,
                              cudaMemcpyDeviceToDevice, device->compute));
     return OK;

@@ -38,26 +38,28 @@ enum {
 /* --- Input
  * ---------------------------------------------------------------------------------------- */
 
-/* pixels u8 (batch, height, width, 3) -> images (batch, height, width, 4) of `type`: (pixel / 255 −
- * mean) / std, rounded once; the fourth channel is 0. `flips`, device, (batch) or NULL: images
- * whose byte is not 0 are mirrored. */
-struct input_shape {
-    uint32_t batch, height, width;
-    float mean[3], std[3];
-};
-cudaError_t kernel_input(const struct input_shape *shape, const uint8_t *pixels,
-                         const uint8_t *flips, enum kernel_type type, void *images,
-                         cudaStream_t stream);
-
-/* --- Loss
- * ----------------------------------------------------------------------------------------- */
-
 /* What changes from step to step, in device memory because a captured graph's arguments do not. */
 struct step_header {
     float divisor;      /* valid images of the global batch: the gradient is divided by it; 0: the
                            gradient is 0 */
     uint32_t completes; /* the last micro-batch of a step: the update writes into its metrics */
+    float mixed_in;     /* the share of image i ^ 1 in image i, and in its target, where neither
+                           label is −1; with a share above 0 the batch is even */
 };
+
+/* pixels u8 (batch, height, width, 3) -> images (batch, height, width, 4) of `type`: (pixel / 255 −
+ * mean) / std, mixed as the header says, rounded once; the fourth channel is 0. Header and labels
+ * (batch) are device memory. */
+struct input_shape {
+    uint32_t batch, height, width;
+    float mean[3], std[3];
+};
+cudaError_t kernel_input(const struct input_shape *shape, const uint8_t *pixels,
+                         const struct step_header *header, const int32_t *labels,
+                         enum kernel_type type, void *images, cudaStream_t stream);
+
+/* --- Loss
+ * ----------------------------------------------------------------------------------------- */
 
 /* One call's sums, as struct step_metrics has them. */
 struct kernel_metrics {
@@ -74,8 +76,9 @@ struct kernel_ring {
 
 struct update_state;
 
-/* Softmax cross-entropy with PyTorch's label smoothing over logits (batch, columns), of which the
- * first `classes` count. A label of −1 counts for nothing. Of equal logits the lower class comes
+/* Softmax cross-entropy with PyTorch's label smoothing, and the header's mixing of targets before
+ * it, over logits (batch, columns), of which the first `classes` count. A label of −1 counts for
+ * nothing. Ranks are by an image's own label. Of equal logits the lower class comes
  * first; nothing comes before a NaN, and a label whose logit is one is never right. */
 struct loss_call {
     uint32_t batch, classes, columns;

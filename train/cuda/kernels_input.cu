@@ -9,7 +9,8 @@ enum { CHANNELS_IN = 3, CHANNELS_OUT = 4, LEVELS = 256 };
  * theirs. */
 template <class T>
 __global__ static void input_pixels(struct input_shape shape, const uint8_t *pixels,
-                                    const uint8_t *flips, T *images)
+                                    const struct step_header *header, const int32_t *labels,
+                                    T *images)
 {
     SHARED(float, table, CHANNELS_IN *LEVELS);
     for (unsigned i = threadIdx.x; i < CHANNELS_IN * LEVELS; i += blockDim.x) {
@@ -17,24 +18,27 @@ __global__ static void input_pixels(struct input_shape shape, const uint8_t *pix
         table[i] = ((float)level / 255.0f - shape.mean[channel]) / shape.std[channel];
     }
     __syncthreads();
-    uint64_t count = (uint64_t)shape.batch * shape.height * shape.width;
-    uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
+    const uint64_t size = (uint64_t)shape.height * shape.width, count = shape.batch * size;
+    const uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
     for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
-        uint64_t row = i / shape.width, from = i;
-        uint32_t x = (uint32_t)(i % shape.width);
-        if (flips && flips[row / shape.height])
-            from = row * shape.width + (shape.width - 1 - x);
+        const uint32_t image = (uint32_t)(i / size), partner = partner_of(header, labels, image);
+        const uint64_t other = partner * size + i % size;
         float values[CHANNELS_OUT];
-        for (unsigned channel = 0; channel < CHANNELS_IN; channel++)
-            values[channel] = table[channel * LEVELS + pixels[from * CHANNELS_IN + channel]];
+        for (unsigned channel = 0; channel < CHANNELS_IN; channel++) {
+            const float *normal = table + channel * LEVELS;
+            values[channel] = normal[pixels[i * CHANNELS_IN + channel]];
+            if (partner != image)
+                values[channel] = (1 - header->mixed_in) * values[channel] +
+                                  header->mixed_in * normal[pixels[other * CHANNELS_IN + channel]];
+        }
         values[CHANNELS_IN] = 0;
         store_four(images, i * CHANNELS_OUT, count * CHANNELS_OUT, values);
     }
 }
 
 cudaError_t kernel_input(const struct input_shape *shape, const uint8_t *pixels,
-                         const uint8_t *flips, enum kernel_type type, void *images,
-                         cudaStream_t stream)
+                         const struct step_header *header, const int32_t *labels,
+                         enum kernel_type type, void *images, cudaStream_t stream)
 {
     uint64_t count = (uint64_t)shape->batch * shape->height * shape->width;
     if (count == 0)
@@ -42,7 +46,7 @@ cudaError_t kernel_input(const struct input_shape *shape, const uint8_t *pixels,
     unsigned blocks = blocks_for(count, BLOCK_THREADS, 2048);
     return with_type(type, [&](auto element) {
         typedef decltype(element) T;
-        return LAUNCH((input_pixels<T>), blocks, BLOCK_THREADS, stream, *shape, pixels, flips,
-                      static_cast<T *>(images));
+        return LAUNCH((input_pixels<T>), blocks, BLOCK_THREADS, stream, *shape, pixels, header,
+                      labels, static_cast<T *>(images));
     });
 }

@@ -32,6 +32,58 @@ __device__ static inline float gradient_weight(const struct loss_rows &loss)
     return loss.header->divisor > 0 ? scale / loss.header->divisor : 0;
 }
 
+/* What a row's probabilities should be. */
+struct row_target {
+    uint32_t label, other; /* the same where nothing is mixed */
+    float mixed_in, smoothing, classes;
+};
+
+__device__ static inline struct row_target target_of(const struct loss_rows &loss, uint32_t row)
+{
+    const uint32_t partner = partner_of(loss.header, loss.labels, row);
+    const float mixed_in = partner == row ? 0 : loss.header->mixed_in;
+    return {(uint32_t)loss.labels[row], (uint32_t)loss.labels[partner], mixed_in, loss.smoothing,
+            (float)loss.classes};
+}
+
+__device__ static inline float target_at(const struct row_target &target, uint32_t c)
+{
+    const float share =
+        (c == target.label ? 1 - target.mixed_in : 0) + (c == target.other ? target.mixed_in : 0);
+    return target.smoothing / target.classes + share * (1 - target.smoothing);
+}
+
+/* What is known of a row's logits; distances are from the largest, so that their sum is small. */
+struct row_sums {
+    float largest, exponentials, distances;
+};
+
+/* −log p is log Σexp + distance; of an infinite distance no part may be taken 0 times. */
+template <class L>
+__device__ static inline float row_loss(const struct row_target &target, const L *logits,
+                                        const struct row_sums &sums)
+{
+    const float log_sum = logf(sums.exponentials), smoothing = target.smoothing;
+    const float own = log_sum + (sums.largest - to_float(logits[target.label]));
+    float value = (1 - smoothing) * (1 - target.mixed_in) * own;
+    if (target.mixed_in > 0)
+        value += (1 - smoothing) * target.mixed_in *
+                 (log_sum + (sums.largest - to_float(logits[target.other])));
+    if (smoothing > 0)
+        value += smoothing * (log_sum + sums.distances / target.classes);
+    return value;
+}
+
+/* A row without a label. */
+template <class G>
+__device__ static inline void row_skip(const struct loss_rows &loss, uint32_t row, G *gradient)
+{
+    for (uint32_t c = threadIdx.x; gradient && c < loss.columns; c += BLOCK_THREADS)
+        from_float(0, &gradient[c]);
+    if (threadIdx.x == 0)
+        loss.results[row] = {0, NO_RANK};
+}
+
 template <class L, class G>
 __global__ static void loss_rows_kernel(struct loss_rows loss, const L *all_logits,
                                         G *all_gradients)
@@ -39,48 +91,39 @@ __global__ static void loss_rows_kernel(struct loss_rows loss, const L *all_logi
     const uint32_t row = blockIdx.x;
     const L *logits = all_logits + (uint64_t)row * loss.columns;
     G *gradient = all_gradients ? all_gradients + (uint64_t)row * loss.columns : nullptr;
-    const int32_t label = loss.labels[row];
-    if (label < 0) {
-        for (uint32_t c = threadIdx.x; gradient && c < loss.columns; c += BLOCK_THREADS)
-            from_float(0, &gradient[c]);
-        if (threadIdx.x == 0)
-            loss.results[row] = {0, NO_RANK};
+    if (loss.labels[row] < 0) {
+        row_skip(loss, row, gradient);
         return;
     }
-    float largest = -INFINITY;
+    const struct row_target target = target_of(loss, row);
+    struct row_sums sums = {-INFINITY, 0, 0};
     for (uint32_t c = threadIdx.x; c < loss.classes; c += BLOCK_THREADS)
-        largest = fmaxf(largest, to_float(logits[c]));
-    largest = block_max(largest);
+        sums.largest = fmaxf(sums.largest, to_float(logits[c]));
+    sums.largest = block_max(sums.largest);
 
-    const float own = to_float(logits[label]);
-    float exponentials = 0, distances = 0; /* from the largest, so that the sum is small */
+    const float own = to_float(logits[target.label]);
     int32_t rank = 0;
     for (uint32_t c = threadIdx.x; c < loss.classes; c += BLOCK_THREADS) {
         float logit = to_float(logits[c]);
-        exponentials += expf(logit - largest);
-        distances += largest - logit;
-        rank += !(logit < own || (logit == own && c >= (uint32_t)label));
+        sums.exponentials += expf(logit - sums.largest);
+        sums.distances += sums.largest - logit;
+        rank += !(logit < own || (logit == own && c >= target.label));
     }
-    exponentials = block_sum(exponentials);
-    distances = block_sum(distances);
+    sums.exponentials = block_sum(sums.exponentials);
+    sums.distances = block_sum(sums.distances);
     rank = block_sum(rank);
 
-    const float smoothing = loss.smoothing, classes = (float)loss.classes;
-    if (threadIdx.x == 0) {
-        /* −log p is log Σexp + distance; of an infinite distance no part may be taken 0 times. */
-        float value = (1 - smoothing) * (logf(exponentials) + (largest - own));
-        if (smoothing > 0)
-            value += smoothing * (logf(exponentials) + distances / classes);
-        loss.results[row] = {value, rank};
-    }
+    if (threadIdx.x == 0)
+        loss.results[row] = {row_loss(target, logits, sums), rank};
     if (!gradient)
         return;
     const float weight = gradient_weight(loss);
     for (uint32_t c = threadIdx.x; c < loss.columns; c += BLOCK_THREADS) {
-        float target = smoothing / classes + (c == (uint32_t)label ? 1 - smoothing : 0);
-        float probability =
-            c < loss.classes ? expf(to_float(logits[c]) - largest) / exponentials : target;
-        from_float((probability - target) * weight, &gradient[c]);
+        float apart = 0;
+        if (c < loss.classes)
+            apart =
+                expf(to_float(logits[c]) - sums.largest) / sums.exponentials - target_at(target, c);
+        from_float(apart * weight, &gradient[c]);
     }
 }
 

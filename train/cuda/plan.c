@@ -136,15 +136,18 @@ struct status plan_forward_backward(struct plan *plan, const struct step_input *
     unsigned variant = VARIANT_PLAIN;
     if (plan->config.mode != PLAN_TRAIN)
         FAIL(STATUS_USAGE, "an evaluation plan has no backward pass");
-    if (input->mixed_in > 0)
-        FAIL(STATUS_UNSUPPORTED, "the cuda backend does not mix images: leave --mixup out");
+    if (input->mixed_in > 0 && plan->share % 2)
+        FAIL(STATUS_USAGE,
+             "images are mixed in pairs, but a GPU's part of the batch is %u: take "
+             "an even one",
+             plan->share);
     if (input->adds) {
         TRY(store_need_fresh(plan->store));
         variant |= VARIANT_ADDS;
     }
     if (input->completes && plan->backend->devices[0].collective)
         variant |= VARIANT_REDUCES;
-    plan->header = (struct step_header){(float)input->divisor, input->completes};
+    plan->header = (struct step_header){(float)input->divisor, input->completes, input->mixed_in};
     plan->store->version++;
     plan->store->statistics_differ = !(variant & VARIANT_REDUCES);
     return plan_call(plan, input, variant);
