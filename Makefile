@@ -235,10 +235,13 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $(SUPPORT_OBJ) $(TRAIN_OBJ) $
 $(BUILD)/tests/test_cpu_kernels: $(filter $(BUILD)/obj/train/cpu/kernels%,$(CPU_OBJ))
 
 # The CUDA backend's own host code on the CPU: only the names of CUDA's libraries are others'.
-$(filter-out $(BUILD)/tests/test_cuda_plans $(CUDART_TESTS),$(filter $(BUILD)/tests/test_cuda_%,$(TEST_SRC:%.c=$(BUILD)/%))): \
+$(filter-out $(BUILD)/tests/test_cuda_plans $(BUILD)/tests/test_cuda_trainer $(CUDART_TESTS),$(filter $(BUILD)/tests/test_cuda_%,$(TEST_SRC:%.c=$(BUILD)/%))): \
     $(CUDA_OBJ) $(CUDA_TEST_OBJ)
 
 $(CUDART_TESTS): $(CUDART_TEST_OBJ)
+
+# The trainer opens the backend as a module, with the stand-ins in it.
+$(BUILD)/tests/test_cuda_trainer: | $(BUILD)/trial/headrace-cuda.so
 
 # The kernels themselves, for all architectures, and the whole backend; these tests are skipped where no GPU is.
 $(BUILD)/gpu/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(TRAIN_OBJ) $(CUDA_GPU_OBJ) $(LIBRARY)

@@ -5,69 +5,16 @@
 
 #include "base/file.h"
 #include "base/pool.h"
-#include "image/decode.h"
-#include "image/picture.h"
-#include "tests/support/ranks.h"
-#include "tests/support/train_run.h"
+#include "tests/support/train_ranks.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
 #include "train/ranks.h"
+#include "train/run_state.h"
 
 /* The trainer in several processes. */
 
 #define REFERENCE "--device reference --image-size 32 --lr 0.01 --threads 1 -p 1 "
 #define SYNTHETIC REFERENCE "--synthetic --synthetic-images 20 --synthetic-classes 6 "
-
-/* What each rank runs: the arguments, or some of its own for one rank. */
-static char arguments[1024], odd_arguments[1024];
-static unsigned odd_rank;
-static const char *sums_name; /* file of the sums of -e; NULL: none */
-
-static struct status rank_train(struct comm *comm)
-{
-    struct metric_sums sums = {0};
-    bool odd = *odd_arguments && comm_rank(comm) == odd_rank;
-    struct status status = train_run_with(comm, odd ? odd_arguments : arguments, &sums);
-    if (status.code != STATUS_DONE) {
-        comm_abort(comm, status_message(&status));
-        return status;
-    }
-    if (sums_name && comm_rank(comm) == 0)
-        return file_write_atomic(test_path(sums_name), &sums, sizeof sums);
-    return OK;
-}
-
-/* Runs `text` with a path of the test behind it in so many processes, which all succeed or all
- * fail. Returns how `speaker` ended. */
-static struct rank_end run_ranks(unsigned size, bool fails, unsigned speaker, const char *text,
-                                 const char *path)
-{
-    struct ranks ranks;
-    struct rank_end end = {0};
-    snprintf(arguments, sizeof arguments, "%s%s", text, test_path(path));
-    ranks_begin(&ranks, size, (struct comm_options){.silence_timeout_s = 60});
-    ranks_start_all(&ranks, rank_train);
-    for (unsigned rank = 0; rank < size; rank++) {
-        struct rank_end one = ranks_wait(&ranks, rank);
-        if (one.status < 0 || (one.status != 0) != fails)
-            fail_msg("rank %u of '%s' ended with %d: %s", rank, arguments, one.status, one.message);
-        if (rank == speaker)
-            end = one;
-    }
-    *odd_arguments = '\0';
-    return end;
-}
-
-static void run_well(unsigned size, const char *text, const char *path)
-{
-    run_ranks(size, false, 0, text, path);
-}
-
-static void expect_message(const struct rank_end *end, const char *part)
-{
-    if (!strstr(end->message, part))
-        fail_msg("'%s' does not say '%s'", end->message, part);
-}
 
 /* This process's share of the machine's cores; ranks bound to cores of their own have those. */
 static bool is_bound;
@@ -109,30 +56,13 @@ static void test_cores_are_divided(void **state)
     }
 }
 
-/* The losses of two runs' steps, relative to the second's. */
-static void expect_losses(const char *found_run, const char *wanted_run, size_t steps,
-                          double tolerance)
-{
-    CLEANUP(history_free) struct history *found = NULL, *wanted = NULL;
-    assert_ok(history_read(test_path(found_run), &found));
-    assert_ok(history_read(test_path(wanted_run), &wanted));
-    assert_int_equal(found->train_count, steps);
-    assert_int_equal(wanted->train_count, steps);
-    for (size_t i = 0; i < steps; i++) {
-        double a = found->trains[i].loss, b = wanted->trains[i].loss;
-        if (!(fabs(a - b) <= tolerance * b))
-            fail_msg("step %zu of %s: loss %.9g, expected %.9g", i, found_run, a, b);
-        assert_true(found->trains[i].lr == wanted->trains[i].lr);
-    }
-}
-
 /* The same global batches, normalised jointly: the same losses, for any number of processes. */
 static void test_losses_are_those_of_one_process(void **state)
 {
     (void)state;
-    run_well(1, SYNTHETIC "-b 8 --epochs 1 --lr 0.002 --out ", "one");
-    run_well(2, SYNTHETIC "-b 8 --epochs 1 --lr 0.002 --sync-bn --out ", "two");
-    run_well(4, SYNTHETIC "-b 8 --epochs 1 --lr 0.002 --sync-bn --out ", "four");
+    ranks_train_well(1, SYNTHETIC "-b 8 --epochs 1 --lr 0.002 --out ", "one");
+    ranks_train_well(2, SYNTHETIC "-b 8 --epochs 1 --lr 0.002 --sync-bn --out ", "two");
+    ranks_train_well(4, SYNTHETIC "-b 8 --epochs 1 --lr 0.002 --sync-bn --out ", "four");
     expect_losses("two", "one", 3, 1e-5);
     expect_losses("four", "one", 3, 1e-5);
 }
@@ -141,9 +71,9 @@ static void test_losses_are_those_of_one_process(void **state)
 static void test_micro_batches_are_divided_too(void **state)
 {
     (void)state;
-    run_well(1, SYNTHETIC "-b 8 --epochs 1 --accumulate 2 --lr 0.002 --out ", "one-micro");
-    run_well(2, SYNTHETIC "-b 8 --epochs 1 --accumulate 2 --lr 0.002 --sync-bn --out ",
-             "two-micro");
+    ranks_train_well(1, SYNTHETIC "-b 8 --epochs 1 --accumulate 2 --lr 0.002 --out ", "one-micro");
+    ranks_train_well(2, SYNTHETIC "-b 8 --epochs 1 --accumulate 2 --lr 0.002 --sync-bn --out ",
+                     "two-micro");
     expect_losses("two-micro", "one-micro", 3, 1e-5);
 }
 
@@ -151,11 +81,12 @@ static void test_micro_batches_are_divided_too(void **state)
 static void test_a_resumed_run_is_the_same(void **state)
 {
     (void)state;
-    run_well(2, SYNTHETIC "-b 6 --epochs 2 --ema 0.9 --ema-steps 1 --out ", "whole");
-    run_well(2, SYNTHETIC "-b 6 --epochs 2 --ema 0.9 --ema-steps 1 --steps 2 --out ", "parts");
-    run_well(2, "--resume auto --steps 5 --out ", "parts");
-    run_well(2, "--resume auto --out ", "parts");
-    run_well(2, "--resume auto --out ", "parts"); /* nothing is left to do */
+    ranks_train_well(2, SYNTHETIC "-b 6 --epochs 2 --ema 0.9 --ema-steps 1 --out ", "whole");
+    ranks_train_well(2, SYNTHETIC "-b 6 --epochs 2 --ema 0.9 --ema-steps 1 --steps 2 --out ",
+                     "parts");
+    ranks_train_well(2, "--resume auto --steps 5 --out ", "parts");
+    ranks_train_well(2, "--resume auto --out ", "parts");
+    ranks_train_well(2, "--resume auto --out ", "parts"); /* nothing is left to do */
     assert_same_file(test_path("whole/checkpoint.safetensors"),
                      test_path("parts/checkpoint.safetensors"));
     assert_same_file(test_path("whole/ema.safetensors"), test_path("parts/ema.safetensors"));
@@ -165,26 +96,10 @@ static void test_a_resumed_run_is_the_same(void **state)
 static void test_another_number_of_ranks_goes_on(void **state)
 {
     (void)state;
-    run_well(1, SYNTHETIC "-b 8 --epochs 1 --lr 0.002 --sync-bn --steps 1 --out ", "grown");
-    run_well(2, "--resume auto --steps 2 --out ", "grown");
-    run_well(4, "--resume auto --out ", "grown");
+    ranks_train_well(1, SYNTHETIC "-b 8 --epochs 1 --lr 0.002 --sync-bn --steps 1 --out ", "grown");
+    ranks_train_well(2, "--resume auto --steps 2 --out ", "grown");
+    ranks_train_well(4, "--resume auto --out ", "grown");
     expect_losses("grown", "one", 3, 1e-5);
-}
-
-static void image_write(const char *part, unsigned class_number, unsigned i, size_t cut)
-{
-    CLEANUP(picture_done) struct picture picture = {0};
-    CLEANUP(buffer_done) struct buffer bytes = {0};
-    char name[128];
-    snprintf(name, sizeof name, "data/%s/class%u", part, class_number);
-    assert_ok(folder_create(test_path(name)));
-    assert_ok(picture_resize(&picture, 36 + i % 5, 36));
-    for (uint32_t y = 0; y < picture.height; y++)
-        memset(picture.pixels + y * picture.stride_bytes, (int)(i * 37 + y * class_number),
-               (size_t)picture.width * 3);
-    assert_ok(jpeg_encode(&picture, 90, &bytes));
-    snprintf(name, sizeof name, "data/%s/class%u/%03u.JPEG", part, class_number, i);
-    assert_ok(file_write_plain(test_path(name), bytes.data, cut ? cut : bytes.length));
 }
 
 /* 145 training images, 10 for validation, and 12 of which one is broken. */
@@ -192,11 +107,11 @@ static int data_make(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 145; i++)
-        image_write("train", i % 3, i, 0);
+        plain_image_write("train", i % 3, i, 0);
     for (unsigned i = 0; i < 10; i++)
-        image_write("val", i % 3, i, 0);
+        plain_image_write("val", i % 3, i, 0);
     for (unsigned i = 0; i < 12; i++)
-        image_write("broken", i % 3, i, i == 10 ? 200 : 0);
+        plain_image_write("broken", i % 3, i, i == 10 ? 200 : 0);
     return 0;
 }
 
@@ -207,11 +122,11 @@ static void test_ranks_make_equal_steps(void **state)
     CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
     char text[512];
     snprintf(text, sizeof text, REFERENCE "%s --epochs 1 -b 48 --out ", test_path("data"));
-    run_well(3, text, "uneven");
+    ranks_train_well(3, text, "uneven");
     assert_ok(checkpoint_load(test_path("uneven/checkpoint"), &checkpoint));
     assert_int_equal(checkpoint->state.steps_per_epoch, 4);
     snprintf(text, sizeof text, REFERENCE "%s --epochs 1 -b 16 --out ", test_path("data"));
-    struct rank_end end = run_ranks(3, true, 0, text, "no");
+    struct rank_end end = ranks_train(3, true, 0, text, "no");
     expect_message(&end, "cannot be divided evenly over 3 processes x 1 device x 1 micro-batch: "
                          "take --batch-size 15 or 18");
 }
@@ -224,7 +139,7 @@ static void test_no_rank_trains_on_a_batch_of_one(void **state)
     char text[512];
     snprintf(text, sizeof text, REFERENCE "--train %s --epochs 1 -b 144 --out ",
              test_path("data/train"));
-    run_well(2, text, "more");
+    ranks_train_well(2, text, "more");
     assert_ok(history_read(test_path("more"), &history));
     assert_int_equal(history->train_count, 2);
     assert_true(isfinite(history->trains[1].loss));
@@ -236,12 +151,12 @@ static void test_evaluation_is_exact(void **state)
     (void)state;
     struct metric_sums first = {0};
     char text[512];
-    sums_name = "sums";
+    ranks_train_settings.sums_path = test_path("sums");
     for (unsigned size = 1; size <= 4; size++) {
         CLEANUP(buffer_done) struct buffer buffer = {0};
         struct metric_sums sums;
         snprintf(text, sizeof text, "-e --resume %s -b 3 --out ", test_path("uneven"));
-        run_well(size, text, "no");
+        ranks_train_well(size, text, "no");
         assert_ok(file_read_all(test_path("sums"), sizeof sums, &buffer));
         memcpy(&sums, buffer.data, sizeof sums);
         first = size == 1 ? sums : first;
@@ -249,7 +164,7 @@ static void test_evaluation_is_exact(void **state)
         assert_int_equal(sums.top1, first.top1);
         assert_true(fabs(sums.loss - first.loss) < 1e-5 * first.loss);
     }
-    sums_name = NULL;
+    ranks_train_settings.sums_path = NULL;
     assert_false(path_exists(test_path("no")));
 }
 
@@ -261,17 +176,17 @@ static void test_an_unreadable_image_counts_for_nobody(void **state)
     snprintf(text, sizeof text,
              REFERENCE "--train %s --epochs 1 -b 12 --lr 0.002 --on-error skip --out ",
              test_path("data/broken"));
-    run_well(1, text, "skip-one");
+    ranks_train_well(1, text, "skip-one");
     snprintf(text, sizeof text,
              REFERENCE "--train %s --epochs 1 -b 12 --lr 0.002 --on-error skip --sync-bn --out ",
              test_path("data/broken"));
-    run_well(2, text, "skip-two");
+    ranks_train_well(2, text, "skip-two");
     expect_losses("skip-two", "skip-one", 1, 1e-5);
     snprintf(text, sizeof text, REFERENCE "--train %s --epochs 1 -b 12 --out ",
              test_path("data/broken"));
     struct rank_end ends[2];
     for (unsigned rank = 0; rank < 2; rank++)
-        ends[rank] = run_ranks(2, true, rank, text, rank ? "fail1" : "fail0");
+        ends[rank] = ranks_train(2, true, rank, text, rank ? "fail1" : "fail0");
     unsigned finder = strncmp(ends[0].message, "rank", 4) == 0;
     expect_message(&ends[finder], "Premature end");
     char name[32];
@@ -284,18 +199,20 @@ static void test_differences_are_named(void **state)
 {
     (void)state;
     const char *common = SYNTHETIC "-b 8 --epochs 1 --out ";
-    odd_rank = 2;
-    snprintf(odd_arguments, sizeof odd_arguments, "%s%s --lr 0.5", common, test_path("no"));
-    struct rank_end end = run_ranks(4, true, 1, common, "no");
+    ranks_train_settings.odd_rank = 2;
+    snprintf(ranks_train_settings.odd_arguments, sizeof ranks_train_settings.odd_arguments,
+             "%s%s --lr 0.5", common, test_path("no"));
+    struct rank_end end = ranks_train(4, true, 1, common, "no");
     expect_message(&end, "the command line of rank 2 is not that of rank 0: ");
 
     char text[512];
     snprintf(text, sizeof text, REFERENCE "--train %s --epochs 1 -b 4 --out ",
              test_path("data/train"));
-    snprintf(odd_arguments, sizeof odd_arguments, REFERENCE "--train %s --epochs 1 -b 4 --out %s",
-             test_path("data/val"), test_path("no"));
-    odd_rank = 1;
-    end = run_ranks(2, true, 0, text, "no");
+    snprintf(ranks_train_settings.odd_arguments, sizeof ranks_train_settings.odd_arguments,
+             REFERENCE "--train %s --epochs 1 -b 4 --out %s", test_path("data/val"),
+             test_path("no"));
+    ranks_train_settings.odd_rank = 1;
+    end = ranks_train(2, true, 0, text, "no");
     expect_message(&end, "the data of rank 1 is not that of rank 0: 3 classes");
     expect_message(&end, "10 images in the training set");
     assert_false(path_exists(test_path("no")));

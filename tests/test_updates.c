@@ -5,11 +5,11 @@
 #include "base/file.h"
 #include "image/decode.h"
 #include "image/picture.h"
+#include "tests/support/interfere.h"
 #include "tests/support/train_run.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
 #include "train/mixup.h"
-#include "train/trainer_internal.h"
 
 /* What the trainer makes of a step: gradients that are not finite, micro-batches, images that count
  * for nothing. */
@@ -17,49 +17,6 @@
 #define SYNTHETIC                                                                                  \
     "--device reference --synthetic --synthetic-images 10 --synthetic-classes 6 -b 3 "             \
     "--image-size 32 --lr 0.01 --schedule linear --epochs 2 --threads 1 -p 1 "
-
-/* The backend's own table, and one in front of it that interferes. */
-static const struct backend_ops *real_ops;
-static struct backend_ops test_ops;
-
-/* What the run's micro-batches were given. */
-static struct step_input seen[64];
-static size_t seen_count;
-
-/* Updates from `break_first` on, `break_count` of them, find an infinite gradient. */
-static unsigned update_number, break_first, break_count;
-static const char broken_name[] = "layer4.1.conv2.weight";
-static const struct network *network;
-
-static struct status noting_forward_backward(struct plan *plan, const struct step_input *input)
-{
-    seen[seen_count++ % ARRAY_LENGTH(seen)] = *input;
-    return real_ops->plan_forward_backward(plan, input);
-}
-
-static struct status breaking_update(struct store *store)
-{
-    unsigned number = update_number++;
-    if (number < break_first || number >= break_first + break_count)
-        return real_ops->store_update(store);
-    CLEANUP(memory_free) double *values = NULL;
-    size_t param = (size_t)network_find_param(network, broken_name);
-    TRY(memory_alloc(network->params[param].count, sizeof *values, &values));
-    values[3] = (double)INFINITY;
-    TRY(real_ops->store_write(store, ROLE_GRADIENT, param, values));
-    return real_ops->store_update(store);
-}
-
-static void interfere(struct trainer *trainer)
-{
-    real_ops = trainer->model->ops;
-    test_ops = *real_ops;
-    test_ops.plan_forward_backward = noting_forward_backward;
-    test_ops.store_update = breaking_update;
-    trainer->model->ops = &test_ops;
-    network = trainer->network;
-    seen_count = update_number = 0;
-}
 
 /* Arguments that end with a folder of the test. */
 static struct status run(const char *arguments, const char *out)
@@ -71,8 +28,8 @@ static struct status run(const char *arguments, const char *out)
 
 static void breaks(unsigned first, unsigned count)
 {
-    break_first = first;
-    break_count = count;
+    interference.break_first = first;
+    interference.break_count = count;
 }
 
 /* The step is counted, the rate and the weights wait for it, the scale halves. */
@@ -130,9 +87,9 @@ static void test_repeated_skips_name_the_layer(void **state)
 
 static void expect_seen(size_t i, uint64_t divisor, bool adds, bool completes)
 {
-    assert_int_equal(seen[i].divisor, divisor);
-    assert_int_equal(seen[i].adds, adds);
-    assert_int_equal(seen[i].completes, completes);
+    assert_int_equal(interference.seen[i].divisor, divisor);
+    assert_int_equal(interference.seen[i].adds, adds);
+    assert_int_equal(interference.seen[i].completes, completes);
 }
 
 /* Ten images in steps of four, two micro-batches each: the last step has one. */
@@ -141,15 +98,15 @@ static void test_the_last_window_may_be_partial(void **state)
     (void)state;
     CLEANUP(checkpoint_free) struct checkpoint *checkpoint = NULL;
     assert_ok(run(SYNTHETIC "-b 4 --accumulate 2 --epochs 1", "micro"));
-    assert_int_equal(seen_count, 5);
+    assert_int_equal(interference.seen_count, 5);
     for (size_t i = 0; i < 4; i++)
         expect_seen(i, 4, i % 2 == 1, i % 2 == 1);
     expect_seen(4, 2, false, true);
-    assert_int_equal(update_number, 3);
+    assert_int_equal(interference.updates, 3);
     assert_ok(checkpoint_load(test_path("micro/checkpoint"), &checkpoint));
     assert_int_equal(checkpoint->state.steps_per_epoch, 3);
     assert_ok(run(SYNTHETIC "-b 4 --accumulate 2 --epochs 1 --drop-last", "whole"));
-    assert_int_equal(seen_count, 4);
+    assert_int_equal(interference.seen_count, 4);
     assert_fails(run(SYNTHETIC "-b 4 --accumulate 3", "no"), STATUS_USAGE, "--batch-size 3 or 6");
 }
 
@@ -182,13 +139,14 @@ static void test_the_divisor_counts_readable_images(void **state)
              "--on-error skip --train %s",
              test_path("data/train"));
     assert_ok(run(text, "unreadable"));
-    assert_int_equal(seen_count, 6);
+    assert_int_equal(interference.seen_count, 6);
     uint64_t valid = 0;
     for (size_t i = 0; i < 6; i++) {
-        uint64_t of_step = seen[i / 3 * 3].valid + seen[i / 3 * 3 + 1].valid;
-        of_step += seen[i / 3 * 3 + 2].valid;
+        uint64_t of_step =
+            interference.seen[i / 3 * 3].valid + interference.seen[i / 3 * 3 + 1].valid;
+        of_step += interference.seen[i / 3 * 3 + 2].valid;
         expect_seen(i, of_step, i % 3 > 0, i % 3 == 2);
-        valid += seen[i].valid;
+        valid += interference.seen[i].valid;
     }
     assert_int_equal(valid, 11);
 }
@@ -203,13 +161,13 @@ static void test_a_step_has_one_share_of_mixup(void **state)
     (void)state;
     breaks(0, 0);
     assert_ok(run(MIXED "--accumulate 2 --steps 1", "mixed"));
-    assert_int_equal(seen_count, 2);
-    assert_true(seen[0].mixed_in == mixup_share(.2, 0, 0, 0));
-    assert_true(seen[0].mixed_in == seen[1].mixed_in);
+    assert_int_equal(interference.seen_count, 2);
+    assert_true(interference.seen[0].mixed_in == mixup_share(.2, 0, 0, 0));
+    assert_true(interference.seen[0].mixed_in == interference.seen[1].mixed_in);
     assert_ok(run("--resume auto --steps 3", "mixed"));
-    assert_int_equal(seen_count, 4);
-    assert_true(seen[0].mixed_in == mixup_share(.2, 0, 0, 1));
-    assert_true(seen[2].mixed_in == mixup_share(.2, 0, 1, 0));
+    assert_int_equal(interference.seen_count, 4);
+    assert_true(interference.seen[0].mixed_in == mixup_share(.2, 0, 0, 1));
+    assert_true(interference.seen[2].mixed_in == mixup_share(.2, 0, 1, 0));
     assert_fails(run("--device reference --synthetic --image-size 32 --mixup 1 -b 3", "odd"),
                  STATUS_USAGE, "must be even, not 3");
 }

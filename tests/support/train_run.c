@@ -59,8 +59,9 @@ struct status train_run(const char *arguments)
     return run_alone(arguments, NULL, NULL, NULL);
 }
 
-struct status train_run_with(struct comm *comm, const char *arguments, struct metric_sums *ret_sums)
+struct status train_run_with(struct comm *comm, const char *arguments,
+                             void (*prepare)(struct trainer *), struct metric_sums *ret_sums)
 {
     TRY(ranks_settle(comm));
-    return run(comm, arguments, NULL, NULL, ret_sums);
+    return run(comm, arguments, NULL, prepare, ret_sums);
 }

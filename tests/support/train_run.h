@@ -13,10 +13,10 @@ struct trainer;
  * (NULL: nowhere) takes the lines; *ret_sums is set by -e. */
 struct status train_run_sums(const char *arguments, FILE *lines, struct metric_sums *ret_sums);
 struct status train_run(const char *arguments);
-/* As one of several processes. */
+/* As one of several processes. `prepare` (NULL: nothing) may change what the trainer works with
+ * before it starts. */
 struct status train_run_with(struct comm *comm, const char *arguments,
-                             struct metric_sums *ret_sums);
-/* `prepare` may change what the trainer works with before it starts. */
+                             void (*prepare)(struct trainer *), struct metric_sums *ret_sums);
 struct status train_run_prepared(const char *arguments, void (*prepare)(struct trainer *));
 
 #endif
