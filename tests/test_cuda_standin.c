@@ -6,11 +6,37 @@
 
 #include "tests/cuda/cudart_standin.h"
 #include "train/cuda/kernels.h"
+#include "train/cuda/launch_cpu.h"
 
 /* The stand-in of the CUDA runtime (tests/cuda/cudart_standin.h): above all, that it finds what is
  * missing. */
 
 enum { COUNT = 64, SEEDS = 48 };
+
+/* A kernel of one thread. */
+struct filling {
+    struct kernel_call call;
+    float *values;
+    float value;
+    size_t count;
+};
+
+static void fill_run(void *arguments)
+{
+    const struct filling *filling = arguments;
+    for (size_t i = 0; i < filling->count; i++)
+        filling->values[i] = filling->value;
+}
+
+static cudaError_t fill(float *values, float value, size_t count, cudaStream_t stream)
+{
+    struct filling *filling = malloc(sizeof *filling);
+    if (!filling)
+        return cudaErrorMemoryAllocation;
+    *filling =
+        (struct filling){{"fill", {1, 1, 1}, {1, 1, 1}, fill_run, filling}, values, value, count};
+    return kernel_launch(&filling->call, stream);
+}
 
 #define assert_cuda(call) assert_string_equal(cudaGetErrorName(call), "cudaSuccess")
 #define assert_cuda_error(error, call) assert_string_equal(cudaGetErrorName(call), #error)
@@ -106,13 +132,13 @@ static void read_on_the_host(void)
 static void fill_on_device_0(void)
 {
     cudaSetDevice(0);
-    kernel_fill(shared_floats, 1, COUNT, NULL);
+    fill(shared_floats, 1, COUNT, NULL);
     cudaDeviceSynchronize();
 }
 
 static void fill_too_much(void)
 {
-    kernel_fill(shared_floats, 1, COUNT + 1, NULL);
+    fill(shared_floats, 1, COUNT + 1, NULL);
     cudaDeviceSynchronize();
 }
 
@@ -350,8 +376,8 @@ static bool follows_the_legacy_stream(unsigned flags)
         float *device = device_floats(), *out = pinned_floats();
         cudaStream_t stream = NULL;
         assert_cuda(cudaStreamCreateWithFlags(&stream, flags));
-        assert_cuda(kernel_fill(device, 1, COUNT, NULL));
-        assert_cuda(kernel_fill(device, 2, COUNT, stream));
+        assert_cuda(fill(device, 1, COUNT, NULL));
+        assert_cuda(fill(device, 2, COUNT, stream));
         assert_cuda(cudaDeviceSynchronize());
         assert_cuda(cudaMemcpy(out, device, COUNT * sizeof(float), cudaMemcpyDeviceToHost));
         right += out[0] == 2;
@@ -403,7 +429,7 @@ static void test_capture_forbids(void **state)
     assert_int_equal(pthread_create(&thread, NULL, allocate_elsewhere, &elsewhere), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_cuda(elsewhere);
-    assert_cuda(kernel_fill(device, 1, COUNT, stream));
+    assert_cuda(fill(device, 1, COUNT, stream));
     assert_cuda(cudaStreamSynchronize(other));
     assert_cuda(capture_end(stream));
 
@@ -426,7 +452,7 @@ static void test_capture_must_join(void **state)
     float *device = device_floats();
     for (int joins = 0; joins < 2; joins++) {
         assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-        assert_cuda(kernel_fill(device, 1, COUNT, stream));
+        assert_cuda(fill(device, 1, COUNT, stream));
         assert_cuda(cudaEventRecord(fork_event, stream));
         assert_cuda(cudaStreamWaitEvent(other, fork_event, 0));
         assert_cuda(kernel_scale(device, 2, COUNT, other));
@@ -456,7 +482,7 @@ static void test_events(void **state)
     assert_cuda(cudaEventQuery(start));
     assert_cuda(cudaEventRecord(start, stream));
     for (int i = 0; i < 3; i++)
-        assert_cuda(kernel_fill(device, 1, COUNT, stream));
+        assert_cuda(fill(device, 1, COUNT, stream));
     assert_cuda(cudaEventRecord(end, stream));
     assert_cuda_error(cudaErrorNotReady, cudaEventQuery(end));
     assert_cuda(cudaGetLastError());
@@ -494,7 +520,7 @@ static void *drive_device(void *context)
     assert_cuda(cudaSetDevice(guest->device));
     cudaStream_t stream = stream_make();
     float *device = device_floats();
-    assert_cuda(kernel_fill(device, 1, COUNT, stream));
+    assert_cuda(fill(device, 1, COUNT, stream));
     assert_cuda(standin_enqueue(stream, &work));
     assert_cuda(kernel_scale(device, 3, COUNT, stream));
     assert_cuda(cudaStreamSynchronize(stream));
@@ -525,7 +551,7 @@ static void test_streams_run_side_by_side(void **state)
     cudaStream_t streams[2] = {stream_make(), stream_make()};
     float *device = device_floats();
     for (int i = 0; i < 6; i++)
-        assert_cuda(kernel_fill(device, 1, COUNT, streams[i / 3]));
+        assert_cuda(fill(device, 1, COUNT, streams[i / 3]));
     assert_cuda(cudaDeviceSynchronize());
     const struct standin_event *trace;
     assert_int_equal(standin_trace(&trace), 6);

@@ -8,7 +8,7 @@
 
 enum { SEGMENTS = 3, BLOCKS = 5, TRAINED = BLOCKS * KERNEL_BLOCK, STEPS = 7 };
 
-static const struct arena_segment segments[SEGMENTS] = {{0, 1, 0}, {1, 3, 1}, {4, 1, 1}};
+static const struct arena_segment segments[SEGMENTS] = {{0, 1, 0, 0}, {1, 3, 1, 1}, {4, 1, 1, 0}};
 static const uint32_t block_segments[BLOCKS] = {0, 1, 1, 1, 2};
 /* Elements in use; the rest of a segment is its gap. */
 static const size_t segment_counts[SEGMENTS] = {10, 2 * KERNEL_BLOCK + 5, KERNEL_BLOCK};
@@ -88,8 +88,8 @@ static void model_move(struct model *model, const struct update_config *config, 
         double of_g = segment_norm(NULL, g, 1 / model->scale, segment);
         outer = 1;
         inner = rate;
-        if (segments[segment].decays)
-            inner *= (double)config->trust * of_w / (of_g + decay * of_w);
+        if (segments[segment].adapts)
+            inner *= (double)config->trust * of_w / (of_g + decay * of_w + (double)config->epsilon);
     }
     for (size_t i = 0; i < segments[segment].block_count * (size_t)KERNEL_BLOCK; i++) {
         size_t at = segments[segment].first_block * (size_t)KERNEL_BLOCK + i;
@@ -280,6 +280,7 @@ static void test_lars(void **state)
           .momentum = .9f,
           .weight_decay = .1f,
           .trust = .01f,
+          .epsilon = 2,
           .nesterov = true},
          KERNEL_F32,
          1,

@@ -128,9 +128,7 @@ extern const char *const optimizer_names[]; /* by value; ends in NULL */
  * LARS (You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017) in the form
  * of MLPerf's reference, with the rate inside v: s = rate·eta·|w| / (|g| + decay·|w| + epsilon) for
  * each tensor, with g as it came; or s = rate where a norm is 0, and for norms and biases.
- * v = momentum·v + s·(g + decay·w); w -= nesterov ? s·(g + decay·w) + momentum·v : v.
- *
- * store_begin fails with STATUS_UNSUPPORTED for an optimizer that the backend does not have. */
+ * v = momentum·v + s·(g + decay·w); w -= nesterov ? s·(g + decay·w) + momentum·v : v. */
 struct update_rule {
     enum optimizer kind;
     double lars_eta, lars_epsilon;

@@ -103,13 +103,13 @@ cudaError_t kernel_loss(const struct loss_call *loss, cudaStream_t stream);
 enum kernel_optimizer { KERNEL_SGD = 0, KERNEL_LARS };
 
 /* SGD, PyTorch's: g += decay·w; v = momentum·v + g; w −= rate·(nesterov ? g + momentum·v : v).
- * LARS, MLPerf's form, with the rate inside of the momentum: t = trust·|w| / (|g| + decay·|w|) for
- * the segments that decay (1 for others, and where |w| or |g| is 0); v = momentum·v + rate·t·(g +
- * decay·w); w −= nesterov ? momentum·v + rate·t·(g + decay·w) : v. */
+ * LARS, MLPerf's form, with the rate inside of the momentum: t = trust·|w| / (|g| + decay·|w| +
+ * epsilon) for the segments that adapt (1 for others, and where |w| or |g| is 0); v = momentum·v +
+ * rate·t·(g + decay·w); w −= nesterov ? momentum·v + rate·t·(g + decay·w) : v. */
 struct update_config {
     enum kernel_optimizer kind;
     float momentum, weight_decay;
-    float trust; /* LARS */
+    float trust, epsilon; /* LARS */
     bool nesterov;
     bool dynamic_scale; /* the loss scale doubles after `grown_after` clean steps and halves when a
                            step is skipped (PyTorch's GradScaler) */
@@ -119,6 +119,7 @@ struct update_config {
 struct arena_segment {
     uint32_t first_block, block_count;
     uint32_t decays; /* flag */
+    uint32_t adapts; /* flag: LARS gives it a rate of its own */
 };
 
 /* Lives in device memory; the host writes it before training and reads it for checkpoints. */
@@ -175,9 +176,6 @@ struct bn_fold {
 cudaError_t kernel_fold(const float *values, const struct bn_fold *folds, uint32_t fold_count,
                         float epsilon, enum kernel_type type, void *weights, float *bias,
                         cudaStream_t stream);
-/* BN by itself: scale[gamma + k] and bias[beta + k], f32, for each fold. */
-cudaError_t kernel_bn_affine(const float *values, const struct bn_fold *folds, uint32_t fold_count,
-                             float epsilon, float *scale, float *bias, cudaStream_t stream);
 
 /* --- Blur
  * ----------------------------------------------------------------------------------------- */
@@ -203,18 +201,10 @@ cudaError_t kernel_cast(enum kernel_type to_type, void *to, enum kernel_type fro
 /* average = keep·average + take·values; with keep 0 it becomes the values. */
 cudaError_t kernel_average(float *average, const float *values, float keep, float take,
                            uint64_t count, cudaStream_t stream);
-cudaError_t kernel_fill(float *values, float value, uint64_t count, cudaStream_t stream);
 cudaError_t kernel_scale(float *values, float factor, uint64_t count, cudaStream_t stream);
-/* x (rows, columns) of `type` += bias (columns), f32. */
-cudaError_t kernel_bias_add(enum kernel_type type, void *x, const float *bias, uint32_t rows,
-                            uint32_t columns, cudaStream_t stream);
 /* sums (columns), f32 = or += the sums over the rows of x (rows, columns). */
 cudaError_t kernel_column_sums(enum kernel_type type, const void *x, uint32_t rows,
                                uint32_t columns, bool adds, float *sums, cudaStream_t stream);
-/* ret_sum, device = Σ values². `workspace`: KERNEL_SUM_BYTES. */
-#define KERNEL_SUM_BYTES (1024 * sizeof(double))
-cudaError_t kernel_sum_of_squares(const float *values, uint64_t count, void *workspace,
-                                  double *ret_sum, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

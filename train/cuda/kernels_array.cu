@@ -90,20 +90,6 @@ cudaError_t kernel_average(float *average, const float *values, float keep, floa
                   take, count);
 }
 
-__global__ static void array_fill(float *values, float value, uint64_t count)
-{
-    const float four_values[4] = {value, value, value, value};
-    for (uint64_t i = first_place(); i < count; i += place_stride())
-        store_four(values, i, count, four_values);
-}
-
-cudaError_t kernel_fill(float *values, float value, uint64_t count, cudaStream_t stream)
-{
-    if (count == 0)
-        return cudaSuccess;
-    return LAUNCH(array_fill, array_blocks(count), BLOCK_THREADS, stream, values, value, count);
-}
-
 __global__ static void array_scale(float *values, float factor, uint64_t count)
 {
     for (uint64_t i = first_place(); i < count; i += place_stride()) {
@@ -120,27 +106,6 @@ cudaError_t kernel_scale(float *values, float factor, uint64_t count, cudaStream
     if (count == 0)
         return cudaSuccess;
     return LAUNCH(array_scale, array_blocks(count), BLOCK_THREADS, stream, values, factor, count);
-}
-
-template <class T>
-__global__ static void rows_add_bias(T *x, const float *bias, uint64_t count, uint32_t columns)
-{
-    const uint64_t stride = (uint64_t)gridDim.x * blockDim.x;
-    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
-        from_float(to_float(x[i]) + bias[i % columns], &x[i]);
-}
-
-cudaError_t kernel_bias_add(enum kernel_type type, void *x, const float *bias, uint32_t rows,
-                            uint32_t columns, cudaStream_t stream)
-{
-    const uint64_t count = (uint64_t)rows * columns;
-    if (count == 0)
-        return cudaSuccess;
-    return with_type(type, [&](auto element) {
-        typedef decltype(element) T;
-        return LAUNCH((rows_add_bias<T>), blocks_for(count, BLOCK_THREADS, BLOCKS_MAX),
-                      BLOCK_THREADS, stream, static_cast<T *>(x), bias, count, columns);
-    });
 }
 
 /* A block takes 32 columns; its 8 warps take every eighth row, and the first adds them up. */
@@ -175,42 +140,4 @@ cudaError_t kernel_column_sums(enum kernel_type type, const void *x, uint32_t ro
                       dim3(WARP_THREADS, COLUMN_WARPS), stream, static_cast<const T *>(x), rows,
                       columns, adds, sums);
     });
-}
-
-__global__ static void squares_of_blocks(const float *values, uint64_t count, double *sums)
-{
-    double sum = 0;
-    for (uint64_t i = first_place(); i < count; i += place_stride()) {
-        float loaded[4];
-        load_four(values, i, count, loaded);
-        for (int j = 0; j < 4; j++)
-            sum += (double)loaded[j] * (double)loaded[j];
-    }
-    sum = block_sum(sum);
-    if (threadIdx.x == 0)
-        sums[blockIdx.x] = sum;
-}
-
-__global__ static void squares_of_all(const double *sums, uint32_t count, double *ret_sum)
-{
-    double sum = 0;
-    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-        sum += sums[i];
-    sum = block_sum(sum);
-    if (threadIdx.x == 0)
-        *ret_sum = sum;
-}
-
-cudaError_t kernel_sum_of_squares(const float *values, uint64_t count, void *workspace,
-                                  double *ret_sum, cudaStream_t stream)
-{
-    double *sums = static_cast<double *>(workspace);
-    const unsigned blocks = blocks_for(count, 4 * BLOCK_THREADS, KERNEL_SUM_BYTES / sizeof *sums);
-    if (blocks > 0) {
-        cudaError_t error =
-            LAUNCH(squares_of_blocks, blocks, BLOCK_THREADS, stream, values, count, sums);
-        if (error != cudaSuccess)
-            return error;
-    }
-    return LAUNCH(squares_of_all, 1, BLOCK_THREADS, stream, sums, blocks, ret_sum);
 }

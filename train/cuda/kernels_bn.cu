@@ -43,23 +43,3 @@ cudaError_t kernel_fold(const float *values, const struct bn_fold *folds, uint32
                       epsilon, static_cast<T *>(weights), bias);
     });
 }
-
-__global__ static void bn_affine(const float *values, const struct bn_fold *folds, float epsilon,
-                                 float *scales, float *biases)
-{
-    const struct bn_fold fold = folds[blockIdx.x];
-    for (uint32_t channel = threadIdx.x; channel < fold.channels; channel += blockDim.x) {
-        float scale = bn_scale(values, fold, channel, epsilon);
-        scales[fold.gamma + channel] = scale;
-        biases[fold.beta + channel] = bn_bias(values, fold, channel, scale);
-    }
-}
-
-cudaError_t kernel_bn_affine(const float *values, const struct bn_fold *folds, uint32_t fold_count,
-                             float epsilon, float *scale, float *bias, cudaStream_t stream)
-{
-    if (fold_count == 0)
-        return cudaSuccess;
-    return LAUNCH(bn_affine, fold_count, BLOCK_THREADS, stream, values, folds, epsilon, scale,
-                  bias);
-}

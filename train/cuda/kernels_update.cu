@@ -83,10 +83,11 @@ __global__ static void update_segment_rates(struct update_config config,
     of_gradients = sqrt(block_sum(of_gradients));
     if (threadIdx.x != 0)
         return;
+    const double decay = segment.decays ? (double)config.weight_decay : 0;
     double trust = 1;
-    if (segment.decays && of_values > 0 && of_gradients > 0)
+    if (segment.adapts && of_values > 0 && of_gradients > 0)
         trust = (double)config.trust * of_values /
-                (of_gradients + (double)config.weight_decay * of_values);
+                (of_gradients + decay * of_values + (double)config.epsilon);
     segment_rates[blockIdx.x] = (float)((double)rate_of(state, rates, rate_count) * trust);
 }
 

@@ -66,6 +66,7 @@ static void segments_fill(struct param_map *map)
     for (uint32_t s = 0; s < map->segment_count; s++) {
         const struct param_place *place = &map->params[map->segment_params[s]];
         struct arena_segment *segment = &map->segments[s];
+        segment->adapts = param_is_weight(map->network->params[map->segment_params[s]].kind);
         segment->first_block = (uint32_t)(place->offset / KERNEL_BLOCK);
         segment->block_count = (uint32_t)(block_end(place->count) / KERNEL_BLOCK);
         for (uint32_t b = 0; b < segment->block_count; b++)

@@ -50,16 +50,15 @@ static struct status replica_begin(struct device *device, unsigned index, void *
 struct status store_begin(struct store *store, const struct update_rule *rule)
 {
     CLEANUP(memory_free) float *rates = NULL;
-    if (rule->kind != OPTIMIZER_SGD)
-        FAIL(STATUS_UNSUPPORTED, "the cuda backend updates weights by SGD only, not by %s",
-             optimizer_names[rule->kind]);
     TRY(memory_alloc(rule->rate_count, sizeof *rates, &rates));
     for (uint64_t i = 0; i < rule->rate_count; i++)
         rates[i] = (float)rule->rates[i];
     store->rate_count = rule->rate_count;
     store->applied_before = rule->applied;
     store->rule = (struct update_config){
-        .kind = KERNEL_SGD,
+        .kind = rule->kind == OPTIMIZER_LARS ? KERNEL_LARS : KERNEL_SGD,
+        .trust = (float)rule->lars_eta,
+        .epsilon = (float)rule->lars_epsilon,
         .momentum = (float)rule->momentum,
         .weight_decay = (float)rule->weight_decay,
         .nesterov = rule->nesterov,
