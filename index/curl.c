@@ -41,6 +41,10 @@ static struct {
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
 
+static void fork_prepare(void);
+static void fork_parent(void);
+static void fork_child(void);
+
 static void library_load(void)
 {
     /* Never closed: its threads and those of the libraries below it have no end that could be
@@ -70,6 +74,8 @@ static void library_load(void)
         snprintf(curl.missing, sizeof curl.missing, "it is version %s", version->version);
     else if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         snprintf(curl.missing, sizeof curl.missing, "it does not start");
+    else
+        pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
 static struct status library_need(void)
@@ -101,12 +107,14 @@ struct job {
 };
 
 struct http_client {
-    CURLM *multi;
+    CURLM *multi; /* NULL in a child of fork until it asks for something */
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t mutex; /* guards the queue, closing and is_done of jobs */
+    pthread_mutex_t driving; /* held by the thread while it is in libcurl, but for waiting */
+    pthread_mutex_t mutex;   /* guards the queue, closing, is_done of jobs, and starting again */
     struct job *first, **last;
     bool closing;
+    struct http_client *next; /* of all clients */
 
     /* The thread's own */
     CURL *idle[IDLE_HANDLES];
@@ -357,15 +365,17 @@ static void *thread_main(void *context)
         bool closing;
         int running;
         struct job *next = queue_take(client, &closing);
+        pthread_mutex_lock(&client->driving);
         while (next) {
             struct job *job = next;
             next = job->next;
             job_start(client, job);
         }
-        if (closing && client->running == 0)
-            return NULL;
         curl.multi_perform(client->multi, &running);
         finished_take(client);
+        pthread_mutex_unlock(&client->driving);
+        if (closing && client->running == 0)
+            return NULL;
         curl.multi_poll(client->multi, NULL, 0, POLL_MS, NULL);
     }
 }
@@ -384,20 +394,100 @@ static struct status thread_start(struct http_client *client)
     return OK;
 }
 
-struct status http_client_open(struct http_client **ret_client)
+static struct status multi_open(struct http_client *client)
 {
-    CLEANUP(http_client_close) struct http_client *client = NULL;
-    TRY(library_need());
-    TRY(memory_alloc(1, sizeof *client, &client));
-    pthread_mutex_init(&client->mutex, NULL);
-    client->last = &client->first;
     client->multi = curl.multi_init();
     if (!client->multi)
         FAIL(STATUS_NO_MEMORY, "out of memory");
     curl.multi_setopt(client->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)HOST_CONNECTIONS);
     curl.multi_setopt(client->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)ALL_CONNECTIONS);
     curl.multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)ALL_CONNECTIONS);
-    TRY(thread_start(client));
+    return thread_start(client);
+}
+
+/* --- fork: a child has no thread, and must leave its parent's connections alone --- */
+
+static pthread_mutex_t clients_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct http_client *clients;
+
+static void clients_add(struct http_client *client)
+{
+    pthread_mutex_lock(&clients_mutex);
+    client->next = clients;
+    clients = client;
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+static void clients_remove(const struct http_client *client)
+{
+    pthread_mutex_lock(&clients_mutex);
+    struct http_client **link = &clients;
+    while (*link && *link != client)
+        link = &(*link)->next;
+    if (*link)
+        *link = client->next;
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+/* Waits until all threads are out of libcurl, so that the child finds its locks open. */
+static void fork_prepare(void)
+{
+    pthread_mutex_lock(&clients_mutex);
+    for (struct http_client *client = clients; client; client = client->next) {
+        pthread_mutex_lock(&client->driving);
+        pthread_mutex_lock(&client->mutex);
+    }
+}
+
+static void fork_parent(void)
+{
+    for (struct http_client *client = clients; client; client = client->next) {
+        pthread_mutex_unlock(&client->mutex);
+        pthread_mutex_unlock(&client->driving);
+    }
+    pthread_mutex_unlock(&clients_mutex);
+}
+
+/* What the thread had is left behind: to close it would say goodbye to the parent's servers. */
+static void fork_child(void)
+{
+    for (struct http_client *client = clients; client; client = client->next) {
+        client->multi = NULL;
+        client->has_thread = false;
+        client->idle_count = 0;
+        client->running = 0;
+        client->first = NULL;
+        client->last = &client->first;
+    }
+    fork_parent();
+}
+
+/* Starts anew in a child of fork. The caller holds the mutex. */
+static bool client_revive(struct http_client *client)
+{
+    if (client->multi)
+        return true;
+    struct status status = multi_open(client);
+    if (status.code != STATUS_DONE && client->multi) {
+        curl.multi_cleanup(client->multi);
+        client->multi = NULL;
+    }
+    status_ignore(status);
+    return client->multi;
+}
+
+/* --- */
+
+struct status http_client_open(struct http_client **ret_client)
+{
+    CLEANUP(http_client_close) struct http_client *client = NULL;
+    TRY(library_need());
+    TRY(memory_alloc(1, sizeof *client, &client));
+    pthread_mutex_init(&client->driving, NULL);
+    pthread_mutex_init(&client->mutex, NULL);
+    client->last = &client->first;
+    clients_add(client);
+    TRY(multi_open(client));
     *ret_client = MOVE(client);
     return OK;
 }
@@ -406,6 +496,7 @@ void http_client_close(struct http_client *client)
 {
     if (!client)
         return;
+    clients_remove(client);
     pthread_mutex_lock(&client->mutex);
     client->closing = true;
     pthread_mutex_unlock(&client->mutex);
@@ -418,6 +509,7 @@ void http_client_close(struct http_client *client)
     if (client->multi)
         curl.multi_cleanup(client->multi);
     pthread_mutex_destroy(&client->mutex);
+    pthread_mutex_destroy(&client->driving);
     memory_free(client);
 }
 
@@ -432,11 +524,16 @@ void http_client_get(struct http_client *client, const struct http_request *requ
     };
     *response = (struct http_response){0};
     pthread_mutex_lock(&client->mutex);
-    *client->last = &job;
-    client->last = &job.next;
-    curl.multi_wakeup(client->multi);
-    while (!job.is_done)
-        pthread_cond_wait(&job.done, &client->mutex);
+    if (client_revive(client)) {
+        *client->last = &job;
+        client->last = &job.next;
+        curl.multi_wakeup(client->multi);
+        while (!job.is_done)
+            pthread_cond_wait(&job.done, &client->mutex);
+    } else {
+        response->outcome = HTTP_BROKEN;
+        snprintf(response->reason, sizeof response->reason, "no thread can be started");
+    }
     pthread_mutex_unlock(&client->mutex);
     pthread_cond_destroy(&job.done);
 }

@@ -4,7 +4,9 @@
 /* HTTP requests over libcurl, which is loaded when the first client is opened: a program that meets
  * no URL neither needs it nor loads the libraries that it brings along. One thread drives all
  * requests of a client over connections that are kept; each caller waits for its own. What to ask
- * for again, and where, is remote.h's. */
+ * for again, and where, is remote.h's. A child of fork that goes on without exec starts a thread
+ * and connections of its own when it first asks for something; while a process forks, no other
+ * thread of it may be opening or reading files of a remote. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -42,7 +42,7 @@ need_library libmd libmd-dev
 need_library libcurl libcurl4-openssl-dev
 [ "${MPICC:-}" = none ] || need_command "${MPICC:-mpicc}" libopenmpi-dev
 need_command python3 python3
-if wants_wheel && ! has_wheel && ! python3 -m pip --version >/dev/null 2>&1; then
+if { [ -n "$with_tests" ] || { wants_wheel && ! has_wheel; }; } && ! python3 -m pip --version >/dev/null 2>&1; then
     missing+=(python3-pip)
 fi
 if [ -n "$with_tests" ]; then
@@ -125,4 +125,26 @@ if wants_wheel; then
     has_wheel || fetch_onednn
 elif [ "${ONEDNN:-wheel}" = wheel ]; then
     say "no oneDNN wheel for $(uname -m): headrace-cpu.so is built only with ONEDNN=system"
+fi
+
+# --- moto, an S3 server for tests ---
+
+moto_version=5.2.5
+has_moto() { PYTHONPATH=build/deps/moto python3 -c 'import boto3, moto.server' 2>/dev/null; }
+
+fetch_moto()
+{
+    local scratch=build/deps/moto.$$
+    mkdir -p build/deps
+    say "fetching moto $moto_version"
+    if python3 -m pip install --quiet --disable-pip-version-check --target "$scratch" "moto[s3,server]==$moto_version"; then
+        mv -T "$scratch" build/deps/moto 2>/dev/null && return
+    else
+        say "moto could not be fetched: tests/cli/s3.sh is skipped"
+    fi
+    rm -rf "$scratch"
+}
+
+if [ -n "$with_tests" ] && ! has_moto; then
+    fetch_moto
 fi

@@ -101,11 +101,15 @@ refute_stderr 'wrong'
 unset HEADRACE_CA_FILE
 
 # Training and evaluating.
-headrace_ok train --train "$url/val.idx" --val "$url/val.idx" -a resnet18 --image-size 32 -b 32 --steps 2 --epochs 1 \
+headrace_ok select "$work/served/val.idx" --every 40 -o "$work/served/train.idx"
+cp "$work/served/val.idx" "$work/whole.idx"
+cp "$work/served/train.idx" "$work/served/val.idx"
+headrace_ok train --data "$url" -a resnet18 --image-size 32 -b 4 --steps 2 --epochs 1 \
     --device reference --out "$work/run" "${access[@]}"
 ! grep -rq "$(cat "$work/state/password")" "$work/run" || fail "a run holds the password"
 headrace_ok replay "$work/run" --step 1 "${access[@]}"
-headrace_ok train --data "$url" -e --resume "$work/run" --device reference "${access[@]}"
+headrace_ok train --val "$url/val.idx" -e --resume "$work/run" --device reference "${access[@]}"
+mv "$work/whole.idx" "$work/served/val.idx"
 
 # Whom not to trust.
 headrace info "$url/val.idx" --user reader --password-file "$work/state/password"

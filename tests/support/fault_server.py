@@ -148,7 +148,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         etag = '"one"'
         body = bytearray(content[begin:end])
-        is_old = self.server.state.count(path) < 2
+        is_old = self.server.state.count(fault + path) < 2
         if fault == "changes" and not is_old:
             etag, body = '"two"', bytearray(len(body))
         if fault == "corrupt" or (fault == "corrupt-once" and times == 0):
