@@ -25,12 +25,14 @@ struct bounds {
     double loss, gradient, value;
     bool follows; /* the reference starts each step from where we are */
     enum optimizer optimizer;
+    bool joins_bn; /* devices normalise by the statistics of all, as one with the whole batch */
 };
 static const struct bounds all_bounds[] = {
-    {DTYPE_F32, 1e-5, 2e-4, 1e-5, false, OPTIMIZER_SGD},
-    {DTYPE_TF32, 1e-5, 2e-4, 1e-5, false, OPTIMIZER_SGD}, /* the stand-in multiplies floats whole */
-    {DTYPE_FP16, 5e-3, 2e-1, 1e-2, true, OPTIMIZER_SGD},
-    {DTYPE_BF16, 4e-2, 6e-1, 6e-2, true, OPTIMIZER_SGD},
+    {DTYPE_F32, 1e-5, 2e-4, 1e-5, false, OPTIMIZER_SGD, false},
+    {DTYPE_TF32, 1e-5, 2e-4, 1e-5, false, OPTIMIZER_SGD,
+     false}, /* the stand-in multiplies floats whole */
+    {DTYPE_FP16, 5e-3, 2e-1, 1e-2, true, OPTIMIZER_SGD, false},
+    {DTYPE_BF16, 4e-2, 6e-1, 6e-2, true, OPTIMIZER_SGD, false},
 };
 
 static void standin_start(int devices)
@@ -78,10 +80,12 @@ static void check_network(struct network *network, const struct plan_config *sha
     const bool io_is_short = bounds->dtype == DTYPE_FP16 || bounds->dtype == DTYPE_BF16;
     const struct update_rule scaled = rule_make(bounds->optimizer, scale),
                              plain = rule_make(bounds->optimizer, 1);
-    const struct backend_config config = {.dtype = bounds->dtype, .devices = devices};
+    const struct backend_config config = {.dtype = bounds->dtype,
+                                          .devices = devices,
+                                          .sync_bn = bounds->joins_bn};
     standin_start((int)devices);
     rig_open(&rig, headrace_backend_module(), network, shape, &config);
-    replicas_open(&reference, rig.network, &rig.config, devices, 1);
+    replicas_open(&reference, rig.network, &rig.config, bounds->joins_bn ? 1 : devices, 1);
     assert_ok(rig.ops->store_begin(rig.store, &scaled));
     replicas_begin(&reference, &plain);
     double gradient = 0, value = 0;
@@ -151,12 +155,27 @@ static void test_devices(void **state)
 static void test_lars(void **state)
 {
     (void)state;
-    static const struct bounds f32 = {DTYPE_F32, 1e-5, 2e-4, 1e-5, false, OPTIMIZER_LARS};
-    static const struct bounds fp16 = {DTYPE_FP16, 5e-3, 2e-1, 1e-2, true, OPTIMIZER_LARS};
+    static const struct bounds f32 = {DTYPE_F32, 1e-5, 2e-4, 1e-5, false, OPTIMIZER_LARS, false};
+    static const struct bounds fp16 = {DTYPE_FP16, 5e-3, 2e-1, 1e-2, true, OPTIMIZER_LARS, false};
     check_training(&minis[3], &f32, 1);
     check_training(&minis[0], &f32, 2);
     check_training(&minis[0], &f32, 4);
     check_training(&minis[3], &fp16, 1);
+}
+
+/* Several devices do what one does with the whole batch. */
+static void test_joined_bn(void **state)
+{
+    (void)state;
+    static const struct bounds f32 = {DTYPE_F32, 1e-5, 2e-4, 1e-5, false, OPTIMIZER_SGD, true};
+    static const struct bounds fp16 = {DTYPE_FP16, 5e-3, 2e-1, 1e-2, true, OPTIMIZER_SGD, true};
+    static const struct bounds bf16 = {DTYPE_BF16, 4e-2, 6e-1, 6e-2, true, OPTIMIZER_SGD, true};
+    for (size_t i = 0; i < ARRAY_LENGTH(minis); i++)
+        check_training(&minis[i], &f32, 2);
+    check_training(&minis[0], &f32, 1);
+    check_training(&minis[3], &f32, 4);
+    check_training(&minis[1], &fp16, 2);
+    check_training(&minis[3], &bf16, 2);
 }
 
 /* Both paths of a block are blurred, so their gradients meet behind a blur. */
@@ -164,7 +183,7 @@ static void test_blur(void **state)
 {
     (void)state;
     const struct plan_config shape = {.batch = 4, .height = 64, .width = 64};
-    const struct bounds bounds = {DTYPE_F32, 1e-5, 1e-4, 1e-5, true, OPTIMIZER_SGD};
+    const struct bounds bounds = {DTYPE_F32, 1e-5, 1e-4, 1e-5, true, OPTIMIZER_SGD, false};
     struct network *network;
     assert_ok(network_open("resnet18-blur", 5, &network));
     check_network(network, &shape, &bounds, 1, 2);
@@ -285,7 +304,7 @@ static void test_devices_refused(void **state)
 {
     (void)state;
     const struct backend_ops *ops = headrace_backend_module()->ops;
-    const struct backend_config three = {.devices = 3}, synchronised = {.sync_bn = true};
+    const struct backend_config three = {.devices = 3};
     const struct plan_config odd = {.batch = 3, .height = 32, .width = 32};
     struct network *network = mini_open(&minis[0]);
     struct backend *backend = NULL;
@@ -293,7 +312,6 @@ static void test_devices_refused(void **state)
     struct plan *plan = NULL;
     standin_start(2);
     assert_fails(ops->open(&three, &backend), STATUS_USAGE, "this process sees 2");
-    assert_fails(ops->open(&synchronised, &backend), STATUS_UNSUPPORTED, "--sync-bn");
     assert_null(backend);
     const struct backend_config both = {.devices = 0};
     assert_ok(ops->open(&both, &backend));
@@ -324,10 +342,15 @@ static void test_devices_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_networks), cmocka_unit_test(test_types),
-        cmocka_unit_test(test_devices),  cmocka_unit_test(test_blur),
-        cmocka_unit_test(test_lars),     cmocka_unit_test(test_average),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_devices_refused),
+        cmocka_unit_test(test_networks),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_blur),
+        cmocka_unit_test(test_lars),
+        cmocka_unit_test(test_joined_bn),
+        cmocka_unit_test(test_average),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_devices_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

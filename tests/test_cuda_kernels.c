@@ -369,6 +369,138 @@ static void test_fold(void **state)
     }
 }
 
+/* A layer of two devices that have the same rows: what one of them computes is what one alone does,
+ * when the sums are doubled in between. All arrays are by row or by channel, on the host. */
+struct bn_bed {
+    struct bn_layer layer;
+    float x[COUNT_MAX], z[COUNT_MAX], dy[COUNT_MAX], y[COUNT_MAX];
+    float gamma[64], beta[64], mean[64], variance[64];
+};
+
+static void bn_bed_make(struct bn_bed *bed, uint32_t rows, uint32_t channels, enum kernel_type type)
+{
+    struct random_stream random = stream_of(rows);
+    float *const tensors[] = {bed->x, bed->z, bed->dy};
+    const void *device[3];
+    const size_t count = (size_t)rows * channels, bytes = count * type_bytes(type);
+    static char typed[COUNT_MAX * sizeof(float)];
+    for (size_t t = 0; t < ARRAY_LENGTH(tensors); t++) {
+        for (size_t i = 0; i < count; i++) {
+            tensors[t][i] = (float)rounded(type, normal(&random) + (t == 0 ? 3 : 0));
+            element_put(type, typed, i, tensors[t][i]);
+        }
+        device[t] = gpu_copy(typed, bytes);
+    }
+    for (size_t c = 0; c < channels; c++) {
+        bed->gamma[c] = 1 + normal(&random) / 4;
+        bed->beta[c] = normal(&random) / 4;
+        bed->mean[c] = 3 + normal(&random) / 4;
+        bed->variance[c] = 1;
+    }
+    const size_t floats = channels * sizeof(float);
+    bed->layer = (struct bn_layer){
+        .rows = rows,
+        .channels = channels,
+        .all_rows = 2 * (uint64_t)rows,
+        .epsilon = 1e-5f,
+        .momentum = .1f,
+        .relu = true,
+        .type = type,
+        .x = device[0],
+        .z = device[1],
+        .y = gpu_alloc(bytes),
+        .gamma = gpu_copy(bed->gamma, floats),
+        .beta = gpu_copy(bed->beta, floats),
+        .running_mean = gpu_copy(bed->mean, floats),
+        .running_var = gpu_copy(bed->variance, floats),
+        .mean = gpu_alloc(floats),
+        .invstd = gpu_alloc(floats),
+        .sums = gpu_alloc(2 * floats),
+        .workspace = gpu_alloc(kernel_bn_workspace_bytes(rows, channels)),
+        .dy = device[2],
+        .dx = gpu_alloc(bytes),
+        .dz = gpu_alloc(bytes),
+        .dgamma = gpu_alloc(floats),
+        .dbeta = gpu_alloc(floats),
+    };
+}
+
+static void bn_bed_run(const struct bn_layer *layer)
+{
+    assert_cuda(kernel_bn_sums(layer, gpu_stream()));
+    assert_cuda(kernel_scale(layer->sums, 2, 2 * layer->channels, gpu_stream()));
+    assert_cuda(kernel_bn_normalise(layer, gpu_stream()));
+    assert_cuda(kernel_bn_backward_sums(layer, gpu_stream()));
+    assert_cuda(kernel_scale(layer->sums, 2, 2 * layer->channels, gpu_stream()));
+    assert_cuda(kernel_bn_propagate(layer, gpu_stream()));
+}
+
+/* One channel against the formulas in double. */
+static void check_bn_channel(const struct bn_bed *bed, size_t c, const char *y, const char *dx,
+                             const char *dz)
+{
+    const struct bn_layer *layer = &bed->layer;
+    const double rows = layer->rows, rounding = 2 * type_rounding(layer->type);
+    double mean = 0, variance = 0, sums[2] = {0}, wanted[2];
+    float dgamma[64], dbeta[64], running[2][64];
+    for (size_t i = c; i < layer->channels * (size_t)layer->rows; i += layer->channels)
+        mean += bed->x[i] / rows;
+    for (size_t i = c; i < layer->channels * (size_t)layer->rows; i += layer->channels)
+        variance += (bed->x[i] - mean) * (bed->x[i] - mean) / rows;
+    const double invstd = 1 / sqrt(variance + 1e-5);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = c; i < layer->channels * (size_t)layer->rows; i += layer->channels) {
+            const double normal = (bed->x[i] - mean) * invstd, got = element_get(layer->type, y, i);
+            const double g = got > 0 ? (double)bed->dy[i] : 0;
+            if (pass == 0) {
+                sums[0] += g;
+                sums[1] += g * normal;
+                continue;
+            }
+            wanted[0] = normal * (double)bed->gamma[c] + (double)bed->beta[c] + (double)bed->z[i];
+            wanted[1] = (double)bed->gamma[c] * invstd * (g - (sums[0] + normal * sums[1]) / rows);
+            assert_near(got, fmax(wanted[0], 0), rounding, 1e-5);
+            assert_near(element_get(layer->type, dx, i), wanted[1], rounding, 1e-5);
+            assert_true(element_get(layer->type, dz, i) == g);
+        }
+    gpu_read(layer->dgamma, dgamma, layer->channels * sizeof *dgamma);
+    gpu_read(layer->dbeta, dbeta, layer->channels * sizeof *dbeta);
+    gpu_read(layer->running_mean, running[0], layer->channels * sizeof **running);
+    gpu_read(layer->running_var, running[1], layer->channels * sizeof **running);
+    assert_near(dbeta[c], sums[0], 1e-5, 1e-5);
+    assert_near(dgamma[c], sums[1], 1e-5, 1e-5);
+    assert_near(running[0][c], .9 * (double)bed->mean[c] + .1 * mean, 1e-6, 0);
+    assert_near(running[1][c], .9 + .1 * variance * 2 * rows / (2 * rows - 1), 1e-5, 0);
+}
+
+static void check_bn(uint32_t rows, uint32_t channels, enum kernel_type type)
+{
+    static struct bn_bed bed;
+    static char y[COUNT_MAX * sizeof(float)], dx[sizeof y], dz[sizeof y];
+    const size_t bytes = (size_t)rows * channels * type_bytes(type);
+    bn_bed_make(&bed, rows, channels, type);
+    bn_bed_run(&bed.layer);
+    gpu_read(bed.layer.y, y, bytes);
+    gpu_read(bed.layer.dx, dx, bytes);
+    gpu_read(bed.layer.dz, dz, bytes);
+    for (size_t c = 0; c < channels; c++)
+        check_bn_channel(&bed, c, y, dx, dz);
+    gpu_free_all();
+}
+
+static void test_bn(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < ARRAY_LENGTH(types); t++) {
+        check_bn(9, 4, types[t]);
+        check_bn(37, 36, types[t]);
+        check_bn(1000, 4, types[t]);
+        check_bn(64, 64, types[t]);
+    }
+    const struct bn_layer odd = {.rows = 2, .channels = 6};
+    assert_cuda_fails(cudaErrorInvalidValue, kernel_bn_sums(&odd, gpu_stream()));
+}
+
 /* --- Arrays
  * ---------------------------------------------------------------------------------------- */
 
@@ -553,6 +685,7 @@ int main(void)
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_loss_beyond_numbers),
         cmocka_unit_test(test_fold),
+        cmocka_unit_test(test_bn),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_columns),

@@ -15,7 +15,7 @@ struct opened {
 
 static void open_arch(struct opened *opened, const char *arch, enum plan_mode mode, bool fused)
 {
-    const struct program_config config = {mode, fused, 8, 224, 224};
+    const struct program_config config = {mode, fused, false, 8, 224, 224};
     assert_ok(network_open(arch, 1000, &opened->network));
     assert_ok(program_open(opened->network, &config, &opened->program));
 }
@@ -319,7 +319,7 @@ static void test_refused(void **state)
     struct program *program = NULL;
     assert_ok(network_open("resnet18", 10, &network));
     network->nodes[3].kind = NODE_ADD; /* the stem's ReLU */
-    const struct program_config config = {PLAN_TRAIN, false, 1, 64, 64};
+    const struct program_config config = {PLAN_TRAIN, false, false, 1, 64, 64};
     assert_fails(program_open(network, &config, &program), STATUS_UNSUPPORTED, "resnet18");
     assert_null(program);
     network_close(network);

@@ -82,13 +82,13 @@ static bool outcome_read(const struct backend_ops *ops, const struct network *ne
 }
 
 /* A whole training under the stand-ins' options. */
-static struct outcome training_run(const struct standin_options *options)
+static struct outcome training_run(const struct standin_options *options, bool joins_bn)
 {
     static const double rates[] = {.1, .05, .02};
     static const struct update_rule rule = {
         .momentum = .9, .weight_decay = 1e-3, .rates = rates, .rate_count = 3, .scale.value = 1};
     const struct backend_ops *ops = headrace_backend_module()->ops;
-    const struct backend_config config = {.dtype = DTYPE_F32};
+    const struct backend_config config = {.dtype = DTYPE_F32, .sync_bn = joins_bn};
     struct plan_config shape = {.batch = 4, .height = mini.height, .width = mini.width};
     struct outcome outcome = {0};
     struct pixel_batch batches[STEPS];
@@ -136,23 +136,34 @@ static bool outcomes_are_same(const struct outcome *a, const struct outcome *b)
 }
 
 /* Whatever the order in which streams come to their work, the result is the same bits. */
+static void check_orders(int devices, bool joins_bn)
+{
+    struct standin_options options = {.devices = devices};
+    struct outcome expected = training_run(&options, joins_bn);
+    assert_false(expected.failed);
+    options.order = STANDIN_DEFERRED;
+    for (options.seed = 1; options.seed <= 8; options.seed++) {
+        struct outcome outcome = training_run(&options, joins_bn);
+        if (!outcomes_are_same(&outcome, &expected))
+            print_error("%d devices, seed %d\n", devices, (int)options.seed);
+        assert_true(outcomes_are_same(&outcome, &expected));
+        memory_free(outcome.values);
+    }
+    memory_free(expected.values);
+}
+
 static void test_orders(void **state)
 {
     (void)state;
-    for (int devices = 1; devices <= 4; devices *= 2) {
-        struct standin_options options = {.devices = devices};
-        struct outcome expected = training_run(&options);
-        assert_false(expected.failed);
-        options.order = STANDIN_DEFERRED;
-        for (options.seed = 1; options.seed <= 8; options.seed++) {
-            struct outcome outcome = training_run(&options);
-            if (!outcomes_are_same(&outcome, &expected))
-                print_error("%d devices, seed %d\n", devices, (int)options.seed);
-            assert_true(outcomes_are_same(&outcome, &expected));
-            memory_free(outcome.values);
-        }
-        memory_free(expected.values);
-    }
+    for (int devices = 1; devices <= 4; devices *= 2)
+        check_orders(devices, false);
+}
+
+static void test_orders_with_joined_bn(void **state)
+{
+    (void)state;
+    check_orders(2, true);
+    check_orders(4, true);
 }
 
 /* Whether a training ends with something else, or does not come to its end: sums that wait for each
@@ -164,7 +175,7 @@ static bool training_differs(const struct standin_options *options, const struct
     if (child == 0) {
         if (!freopen("/dev/null", "w", stderr))
             _exit(2);
-        struct outcome outcome = training_run(options);
+        struct outcome outcome = training_run(options, false);
         _exit(outcomes_are_same(&outcome, expected) ? 0 : 1);
     }
     int status;
@@ -189,7 +200,7 @@ static void test_waits(void **state)
     (void)state;
     for (int devices = 1; devices <= 2; devices++) {
         struct standin_options options = {.devices = devices};
-        struct outcome expected = training_run(&options);
+        struct outcome expected = training_run(&options, false);
         const unsigned waits = standin_waits(0);
         assert_true(waits > STEPS);
         options.order = STANDIN_DEFERRED;
@@ -284,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_orders_with_joined_bn),
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_overlap),
     };

@@ -164,9 +164,6 @@ struct status backend_open(const struct backend_config *config, struct backend *
     if (config->dtype == DTYPE_AUTO)
         backend->config.dtype = DTYPE_FP16;
     TRY(devices_choose(backend, &opening.first));
-    if (config->sync_bn && (backend->device_count > 1 || processes_of(config->comm) > 1))
-        FAIL(STATUS_UNSUPPORTED, "the cuda backend normalises each device's part of a batch by "
-                                 "itself: leave --sync-bn out");
     if (backend->device_count > 1)
         TRY(pool_open(backend->device_count, &backend->pool));
     TRY(memory_alloc(backend->device_count, sizeof *backend->devices, &backend->devices));
@@ -176,6 +173,7 @@ struct status backend_open(const struct backend_config *config, struct backend *
     opening.config = &backend->config;
     TRY(backend_each(backend, one_open, &opening));
     TRY(devices_join(backend));
+    backend->joins_bn = config->sync_bn && backend->rank_count > 1;
     backend->config.plan_cache = NULL; /* borrowed for the call only */
     *ret_backend = MOVE(backend);
     return OK;

@@ -11,6 +11,7 @@ struct backend {
     struct backend_config config; /* with the dtype in use */
     unsigned device_count;
     unsigned rank_count; /* devices of all processes */
+    bool joins_bn;       /* they normalise by the statistics of all */
     struct device *devices;
     struct pool *pool;  /* a thread a device; NULL: there is one device */
     atomic_bool broken; /* a device failed where the others wait for its part of a sum */

@@ -86,7 +86,9 @@ static struct status streams_open(struct device *device)
     TRY_CUDA(cudaStreamCreateWithPriority(&device->compute, cudaStreamNonBlocking, 0));
     TRY_CUDA(cudaStreamCreateWithPriority(&device->copy, cudaStreamNonBlocking, 0));
     TRY_CUDA(cudaStreamCreateWithPriority(&device->reduce, cudaStreamNonBlocking, -1));
-    TRY_CUDA(cudaEventCreateWithFlags(&device->idle, cudaEventDisableTiming));
+    cudaEvent_t *const events[] = {&device->idle, &device->summand, &device->summed};
+    for (size_t i = 0; i < ARRAY_LENGTH(events); i++)
+        TRY_CUDA(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming));
     TRY(cudnn_check(cudnnCreate(&device->cudnn), "cudnnCreate"));
     return cudnn_check(cudnnSetStream(device->cudnn, device->compute), "cudnnSetStream");
 }
@@ -165,8 +167,10 @@ void device_done(struct device *device)
     planner_close(device->planner);
     if (device->cudnn)
         cudnnDestroy(device->cudnn);
-    if (device->idle)
-        cudaEventDestroy(device->idle);
+    cudaEvent_t events[] = {device->idle, device->summand, device->summed};
+    for (size_t i = 0; i < ARRAY_LENGTH(events); i++)
+        if (events[i])
+            cudaEventDestroy(events[i]);
     cudaStream_t streams[] = {device->compute, device->copy, device->reduce};
     for (int i = 0; i < 3; i++)
         if (streams[i])
@@ -229,6 +233,16 @@ struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret
 struct status device_upload(void *target, const void *source, size_t size_bytes)
 {
     TRY_CUDA(cudaMemcpy(target, source, size_bytes, cudaMemcpyHostToDevice));
+    return OK;
+}
+
+struct status device_sum(struct device *device, float *values, size_t count)
+{
+    TRY_CUDA(cudaEventRecord(device->summand, device->compute));
+    TRY_CUDA(cudaStreamWaitEvent(device->reduce, device->summand, 0));
+    TRY(collective_sum(device->collective, values, values, count, device->reduce));
+    TRY_CUDA(cudaEventRecord(device->summed, device->reduce));
+    TRY_CUDA(cudaStreamWaitEvent(device->compute, device->summed, 0));
     return OK;
 }
 

@@ -27,8 +27,9 @@ struct device {
     struct comm *comm; /* borrowed; NULL: no other process can be lost while this one waits */
     const atomic_bool *broken; /* borrowed; one of this process's devices left a step unfinished */
     cudaStream_t compute, copy, reduce;
-    cudaEvent_t idle;    /* for device_finish */
-    cudnnHandle_t cudnn; /* on the compute stream */
+    cudaEvent_t idle;            /* for device_finish */
+    cudaEvent_t summand, summed; /* for device_sum */
+    cudnnHandle_t cudnn;         /* on the compute stream */
     struct planner *planner;
     struct collective *collective; /* NULL: no other device takes part */
 };
@@ -57,6 +58,10 @@ struct status device_finish(struct device *device);
 struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret_pointer);
 /* Copies from the host to device memory that no work touches; complete when this returns. */
 struct status device_upload(void *target, const void *source, size_t size_bytes);
+
+/* Puts the sum of `values`, device memory, in place over all devices between what was put on the
+ * compute stream before and what comes after. May be captured. */
+struct status device_sum(struct device *device, float *values, size_t count);
 
 /* Makes a graph of what `fn` puts on the compute stream. */
 typedef struct status capture_fn(void *context);

@@ -177,6 +177,43 @@ cudaError_t kernel_fold(const float *values, const struct bn_fold *folds, uint32
                         float epsilon, enum kernel_type type, void *weights, float *bias,
                         cudaStream_t stream);
 
+/* --- Batch normalisation over several devices
+ * ------------------------------------------------------ */
+
+/* A layer of training, y = [relu](BN(x) [+ z]), whose statistics are those of all devices. Each
+ * step is a kernel call for the sums of this device, the sum of `sums` over all devices, and a call
+ * that goes on from there. Tensors are (rows, channels) of `type`, with channels a multiple of 4;
+ * what is by channel is f32. All pointers are device memory. */
+struct bn_layer {
+    uint32_t rows, channels; /* of this device */
+    uint64_t all_rows;       /* of all */
+    float epsilon, momentum;
+    bool relu;
+    enum kernel_type type;
+    const void *x, *z; /* z: NULL where nothing is added */
+    void *y;
+    const float *gamma, *beta;
+    float *running_mean, *running_var;
+    float *mean, *invstd; /* of the batch */
+    float *sums;          /* (2, channels) */
+    void *workspace;      /* kernel_bn_workspace_bytes */
+    /* The way back */
+    const void *dy;
+    void *dx, *dz; /* dz: NULL, or dy where the ReLU let it through */
+    float *dgamma, *dbeta;
+};
+size_t kernel_bn_workspace_bytes(uint32_t rows, uint32_t channels);
+/* x, running_mean -> sums: of x − running_mean, which all devices have in common, and its square.
+ */
+cudaError_t kernel_bn_sums(const struct bn_layer *layer, cudaStream_t stream);
+/* And z, gamma, beta, running_var, the sums of all devices -> y, mean, invstd, running statistics.
+ */
+cudaError_t kernel_bn_normalise(const struct bn_layer *layer, cudaStream_t stream);
+/* dy, x, y, mean, invstd -> sums: dbeta and dgamma of this device, which are written too. */
+cudaError_t kernel_bn_backward_sums(const struct bn_layer *layer, cudaStream_t stream);
+/* And gamma, the sums of all devices -> dx, dz. */
+cudaError_t kernel_bn_propagate(const struct bn_layer *layer, cudaStream_t stream);
+
 /* --- Blur
  * ----------------------------------------------------------------------------------------- */
 

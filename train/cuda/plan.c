@@ -12,7 +12,7 @@ static bool fusion_wanted(const struct plan *plan)
 {
     const char *asked = getenv("HEADRACE_CUDA_FUSION");
     return plan->config.mode == PLAN_TRAIN && plan->backend->config.dtype == DTYPE_FP16 &&
-           (!asked || strcmp(asked, "0") != 0);
+           !plan->backend->joins_bn && (!asked || strcmp(asked, "0") != 0);
 }
 
 /* Writes the program and makes it ready on the first device. Fails with STATUS_UNSUPPORTED where
@@ -22,6 +22,7 @@ static struct status program_make(struct plan *plan, bool fused)
     const struct program_config config = {
         .mode = plan->config.mode,
         .fused = fused,
+        .synchronised = plan->config.mode == PLAN_TRAIN && plan->backend->joins_bn,
         .batch = plan->share,
         .height = plan->config.height,
         .width = plan->config.width,
@@ -149,7 +150,7 @@ struct status plan_forward_backward(struct plan *plan, const struct step_input *
         variant |= VARIANT_REDUCES;
     plan->header = (struct step_header){(float)input->divisor, input->completes, input->mixed_in};
     plan->store->version++;
-    plan->store->statistics_differ = !(variant & VARIANT_REDUCES);
+    plan->store->statistics_differ = !(variant & VARIANT_REDUCES) && !plan->backend->joins_bn;
     return plan_call(plan, input, variant);
 }
 

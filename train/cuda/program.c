@@ -134,9 +134,18 @@ static struct status bn_train(struct walk *walk, size_t i, bool relu, struct ope
     op.operands[TENSOR_INVSTD] = program_tensor(walk->program);
     op.operands[TENSOR_Y] = *ret_output = program_tensor(walk->program);
     op.operands[TENSOR_Z] = z;
+    const struct pattern_shape shape = walk_shape(walk, i);
+    if (walk->program->config.synchronised) {
+        op.kind = OP_SYNC_BN;
+        op.shape = shape;
+        op.relu = relu;
+        op.operands[TENSOR_SUM] = program_tensor(walk->program);
+        op.operands[TENSOR_NEXT_RUNNING_MEAN] = op.operands[TENSOR_NEXT_RUNNING_VAR] =
+            (struct operand){0};
+        return program_push(walk->program, &op);
+    }
     if (adds)
         op.operands[TENSOR_MASK] = program_tensor(walk->program);
-    const struct pattern_shape shape = walk_shape(walk, i);
     return program_add(walk->program,
                        adds   ? PATTERN_BN_ADD_RELU
                        : relu ? PATTERN_BN_RELU

@@ -30,12 +30,16 @@ enum op_kind {
     OP_COLUMN_SUMS, /* dy (batch, columns) -> dbias: over the batch */
     OP_CAST,        /* x, as activations are typed -> dw, f32 */
     OP_BLUR,        /* x [+ z] -> y, kernel_blur's */
+    OP_SYNC_BN,     /* x, scale, bias, running_mean, running_var [, z] -> y, mean, invstd, sum, with
+                     * the statistics of all devices */
+    OP_SYNC_BN_BACKWARD, /* x, dy, y, scale, mean, invstd -> dx, dscale, dbias, sum [, dz] */
 };
 
 struct op {
     enum op_kind kind;
     size_t plan;                /* OP_PATTERN: into the program's plans */
-    struct pattern_shape shape; /* OP_BLUR: batch, height, width, in */
+    struct pattern_shape shape; /* OP_BLUR, OP_SYNC_BN: batch, height, width, in */
+    bool relu;                  /* OP_SYNC_BN: y is not negative */
     struct operand operands[TENSOR_COUNT];
 };
 
@@ -54,6 +58,7 @@ struct program_config {
     enum plan_mode mode;
     bool fused; /* training: BN and ReLU are parts of the convolutions around them where they can be
                  */
+    bool synchronised; /* training: BN by the statistics of all devices; excludes `fused` */
     uint32_t batch, height, width;
 };
 

@@ -100,6 +100,25 @@ static struct status bn_back(struct backward *backward, const struct op *forward
     return program_add(backward->program, pattern, &shape, &op);
 }
 
+/* The BN that several devices normalise together. */
+static struct status sync_bn_back(struct backward *backward, const struct op *forward)
+{
+    struct op op = {.kind = OP_SYNC_BN_BACKWARD, .shape = forward->shape, .relu = forward->relu};
+    static const enum plan_tensor kept[] = {TENSOR_X, TENSOR_Y, TENSOR_SCALE, TENSOR_MEAN,
+                                            TENSOR_INVSTD};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        op.operands[kept[i]] = forward->operands[kept[i]];
+    op.operands[TENSOR_DY] = backward->gradients[forward->operands[TENSOR_Y].index];
+    op.operands[TENSOR_DSCALE] = gradient_at(forward->operands[TENSOR_SCALE]);
+    op.operands[TENSOR_DBIAS] = gradient_at(forward->operands[TENSOR_BIAS]);
+    op.operands[TENSOR_SUM] = program_tensor(backward->program);
+    TRY(gradient_begin(backward, forward, forward->operands[TENSOR_X], &op.operands[TENSOR_DX]));
+    if (forward->operands[TENSOR_Z].place != PLACE_NONE)
+        TRY(gradient_begin(backward, forward, forward->operands[TENSOR_Z],
+                           &op.operands[TENSOR_DZ]));
+    return program_push(backward->program, &op);
+}
+
 /* The op that made the scale of an affine: it has the BN's parameters and statistics. */
 static struct op finalize_of(const struct backward *backward, struct operand scale)
 {
@@ -220,6 +239,8 @@ static struct status op_back(struct backward *backward, const struct op *forward
     }
     if (forward->kind == OP_BLUR)
         return blur_back(backward, forward);
+    if (forward->kind == OP_SYNC_BN)
+        return sync_bn_back(backward, forward);
     switch (backward->program->plans[forward->plan].pattern) {
     case PATTERN_CONV:
     case PATTERN_CONV_STATS:

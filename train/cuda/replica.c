@@ -17,7 +17,30 @@ static struct status plans_make(const struct plan *plan, struct device *device,
         if (needed > replica->workspace_bytes)
             replica->workspace_bytes = needed;
     }
+    for (size_t i = 0; i < plan->program->op_count; i++) {
+        const struct op *op = &plan->program->ops[i];
+        const struct pattern_shape *s = &op->shape;
+        if (op->kind != OP_SYNC_BN)
+            continue;
+        uint64_t needed =
+            kernel_bn_workspace_bytes((uint32_t)(s->batch * s->height * s->width), (uint32_t)s->in);
+        if (needed > replica->workspace_bytes)
+            replica->workspace_bytes = needed;
+    }
     return OK;
+}
+
+/* Of a tensor of a joined BN. */
+static uint64_t bn_tensor_bytes(const struct plan *plan, const struct pattern_shape *shape,
+                                enum plan_tensor tensor)
+{
+    const uint64_t channels = (uint64_t)shape->in;
+    if (tensor == TENSOR_SUM)
+        return 2 * channels * sizeof(float);
+    if (tensor == TENSOR_MEAN || tensor == TENSOR_INVSTD)
+        return channels * sizeof(float);
+    return (uint64_t)(shape->batch * shape->height * shape->width) * channels *
+           io_bytes(plan->backend->config.dtype);
 }
 
 /* The size that an op wants of a tensor. */
@@ -30,6 +53,8 @@ static uint64_t operand_bytes(const struct plan *plan, const struct plan_replica
     if (op->kind == OP_BLUR)
         return (uint64_t)(shape->batch * shape->height * shape->width * shape->in) *
                io_bytes(plan->backend->config.dtype);
+    if (op->kind == OP_SYNC_BN || op->kind == OP_SYNC_BN_BACKWARD)
+        return bn_tensor_bytes(plan, shape, tensor);
     return 0; /* what these ops touch has its size from a pattern */
 }
 

@@ -96,6 +96,46 @@ static struct status blur_run(const struct run *run, const struct op *op)
     return OK;
 }
 
+/* A BN by the statistics of all devices: this one's sums, those of all, what follows from them. */
+static struct status sync_bn_run(const struct run *run, const struct op *op)
+{
+    const struct pattern_shape *shape = &op->shape;
+    const uint32_t rows = (uint32_t)(shape->batch * shape->height * shape->width);
+    const bool backward = op->kind == OP_SYNC_BN_BACKWARD;
+    struct device *device = run->device;
+    const struct bn_layer layer = {
+        .rows = rows,
+        .channels = (uint32_t)shape->in,
+        .all_rows = (uint64_t)rows * run->plan->backend->rank_count,
+        .epsilon = (float)BN_EPSILON,
+        .momentum = (float)BN_MOMENTUM,
+        .relu = op->relu,
+        .type = io_type(run->plan->backend->config.dtype),
+        .x = operand_of(run, op, TENSOR_X),
+        .z = operand_of(run, op, TENSOR_Z),
+        .y = operand_of(run, op, TENSOR_Y),
+        .gamma = operand_of(run, op, TENSOR_SCALE),
+        .beta = operand_of(run, op, TENSOR_BIAS),
+        .running_mean = operand_of(run, op, TENSOR_RUNNING_MEAN),
+        .running_var = operand_of(run, op, TENSOR_RUNNING_VAR),
+        .mean = operand_of(run, op, TENSOR_MEAN),
+        .invstd = operand_of(run, op, TENSOR_INVSTD),
+        .sums = operand_of(run, op, TENSOR_SUM),
+        .workspace = run->replica->workspace,
+        .dy = operand_of(run, op, TENSOR_DY),
+        .dx = operand_of(run, op, TENSOR_DX),
+        .dz = operand_of(run, op, TENSOR_DZ),
+        .dgamma = operand_of(run, op, TENSOR_DSCALE),
+        .dbeta = operand_of(run, op, TENSOR_DBIAS),
+    };
+    TRY_CUDA(backward ? kernel_bn_backward_sums(&layer, device->compute)
+                      : kernel_bn_sums(&layer, device->compute));
+    TRY(device_sum(device, layer.sums, 2 * (size_t)layer.channels));
+    TRY_CUDA(backward ? kernel_bn_propagate(&layer, device->compute)
+                      : kernel_bn_normalise(&layer, device->compute));
+    return OK;
+}
+
 static struct status op_run(const struct run *run, const struct op *op)
 {
     switch (op->kind) {
@@ -113,6 +153,9 @@ static struct status op_run(const struct run *run, const struct op *op)
         return cast_run(run, op);
     case OP_BLUR:
         return blur_run(run, op);
+    case OP_SYNC_BN:
+    case OP_SYNC_BN_BACKWARD:
+        return sync_bn_run(run, op);
     }
     return OK;
 }
@@ -158,7 +201,7 @@ static struct status program_run(void *context)
     const struct program *program = run->plan->program;
     const struct bucket_list *buckets = &run->plan->buckets;
     for (size_t i = 0; i < program->op_count; i++) {
-        if (run->reduces && i == program->backward_begin)
+        if (run->reduces && i == program->backward_begin && !program->config.synchronised)
             TRY(statistics_run(run));
         TRY(op_run(run, &program->ops[i]));
         while (run->next_bucket < buckets->count && buckets->buckets[run->next_bucket].last_op == i)
