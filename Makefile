@@ -19,7 +19,7 @@ DEPS    := build/deps
 
 # --- Sources and products ---------------------------------------------------------------------------
 
-LIB_SRC   := $(wildcard base/*.c image/*.c prep/*.c index/*.c)
+LIB_SRC   := $(wildcard base/*.c image/*.c prep/*.c index/*.c binding/*.c)
 TRAIN_SRC := $(wildcard train/*.c train/reference/*.c)
 CPU_SRC   := $(wildcard train/cpu/*.c)
 MPI_SRC   := $(wildcard train/mpi/*.c)
@@ -151,7 +151,7 @@ $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 # --- Rules ------------------------------------------------------------------------------------------
 
-.PHONY: all test check check-plans check-gpu gpu-bundle demo lint format fuzz fuzzers install clean help FORCE
+.PHONY: all test check check-python wheel check-plans check-gpu gpu-bundle demo lint format fuzz fuzzers install clean help FORCE
 
 all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(DEMO) $(MODULES)
 ifeq ($(HAVE_ONEDNN),)
@@ -316,6 +316,17 @@ TRIALS = $(if $(filter tests/cli/gpu_check.sh,$(CLI_TESTS)),$(BUILD)/trial/bundl
 check: all $(TESTS) $(if $(HAVE_CUDA),$(TRIALS))
 	@BUILD=$(BUILD) T="$(T)" scripts/run_tests.sh $(TESTS) $(CLI_TESTS)
 
+# The Python of the package's tests: one that has NumPy and Pillow. Give another with PYTHON=….
+PYTHON ?= $(shell for p in python3 /usr/bin/python3; do $$p -c 'import numpy, PIL' 2>/dev/null && echo $$p && exit; done; echo python3)
+
+check-python: $(LIBRARY) $(PROGRAM)
+	@HEADRACE_LIBRARY=$(abspath $(LIBRARY)) HEADRACE_BIN=$(abspath $(PROGRAM)) PYTHONPATH=python \
+	    PYTHONDONTWRITEBYTECODE=1 $(PYTHON) python/tests/run.py $(T)
+
+wheel: $(LIBRARY)
+	@HEADRACE_LIBRARY=$(abspath $(LIBRARY)) $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation -w build/dist ./python
+	@ls build/dist/*.whl
+
 check-plans: $(BUILD)/tests/test_cuda_plans
 	@HEADRACE_PLANS=all $<
 
@@ -331,7 +342,7 @@ demo:
 	@scripts/demo.sh
 
 format:
-	@clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index train train/* cmd demo tests tests/*) train/cuda/*.cu*)
+	@clang-format -i $(wildcard $(addsuffix /*.[ch],base image prep index binding train train/* cmd demo tests tests/*) train/cuda/*.cu*)
 
 lint:
 	@CUDA_FLAGS='$(if $(HAVE_CUDA),$(CUDA_FLAGS))' scripts/check_includes.sh
@@ -348,7 +359,7 @@ endif
 
 ROOT := $(DESTDIR)$(PREFIX)
 # Headers that call themselves private stay here.
-PUBLIC_HEADERS = $(shell grep -Li '[:;/*] private to ' $(wildcard base/*.h image/*.h prep/*.h index/*.h))
+PUBLIC_HEADERS = $(shell grep -Li '[:;/*] private to ' $(wildcard base/*.h image/*.h prep/*.h index/*.h binding/*.h))
 install: all
 	install -d $(ROOT)/bin $(ROOT)/lib/headrace $(ROOT)/lib/pkgconfig $(ROOT)/share/headrace/recipes
 	install -m 755 $(PROGRAM) $(ROOT)/bin/
@@ -373,6 +384,8 @@ help:
 	@echo "make                 the program, the library and the modules, in build/"
 	@echo "make demo            sets up, makes a small data set, prepares, packs, trains and reports"
 	@echo "make test [T=NAME]   sets up, then runs all tests, or tests/test_NAME.c and tests/cli/NAME.sh"
+	@echo "make check-python    tests of the Python package; T=index runs python/tests/test_index.py, PYTHON=… another Python"
+	@echo "make wheel           the Python package with the library in it, in build/dist"
 	@echo "make check-plans     cuDNN's plans for every layer, type and described device (half an hour)"
 	@echo "make check-gpu       builds the CUDA kernels for all architectures; tests them where a GPU is"
 	@echo "make gpu-bundle      what scripts/gpu_check.sh needs on a machine with a GPU: build/gpu/bundle.tar.gz"

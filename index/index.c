@@ -313,6 +313,16 @@ struct status index_labels(const struct index *index, const int32_t **ret_labels
     return OK;
 }
 
+struct status index_column(const struct index *index, uint32_t section, const void **ret_column)
+{
+    if (section >= SECTION_END || index_column_bytes[section] == 0)
+        FAIL(STATUS_USAGE, "section %" PRIu32 " of an index is not a column of fixed width",
+             section);
+    TRY(sections_check_all(&index->sections, section));
+    *ret_column = index->sections.section[section].data;
+    return OK;
+}
+
 /* The bytes of one record in a column. */
 static struct status column_value(const struct index *index, enum index_section kind, uint64_t i,
                                   const uint8_t **ret_bytes)
@@ -389,6 +399,42 @@ struct status index_name(const struct index *index, uint64_t i, const char **ret
              index->path, i);
     *ret_name = name;
     return OK;
+}
+
+/* Where a record stands to (label, name): below 0, 0, or above. */
+static struct status record_compare(const struct index *index, uint64_t i, uint32_t label,
+                                    const char *name, int *ret_order)
+{
+    const uint8_t *bytes;
+    const char *own_name;
+    TRY(column_value(index, SECTION_LABELS, i, &bytes));
+    uint32_t own_label = load_le32(bytes);
+    *ret_order = own_label < label ? -1 : 1;
+    if (own_label != label)
+        return OK;
+    TRY(index_name(index, i, &own_name));
+    *ret_order = strcmp(own_name, name);
+    return OK;
+}
+
+struct status index_find(const struct index *index, uint32_t label, const char *name,
+                         uint64_t *ret_i)
+{
+    uint64_t low = 0, high = index->sections.record_count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        int order;
+        TRY(record_compare(index, middle, label, name, &order));
+        if (order == 0) {
+            *ret_i = middle;
+            return OK;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    FAIL(STATUS_NOT_FOUND, "'%s' has no record '%s' in class %" PRIu32, index->path, name, label);
 }
 
 struct status index_read_stored(struct index *index, uint64_t i, struct buffer *bytes)

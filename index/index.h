@@ -53,6 +53,10 @@ const char *index_provenance(const struct index *index);
  * column. */
 struct status index_labels(const struct index *index, const int32_t **ret_labels);
 
+/* A column of fixed width (FORMAT.md's sections 4 … 11) as it stands, borrowed. Its CRCs hold; its
+ * numbers are not checked against the shard and class tables. STATUS_USAGE for another section. */
+struct status index_column(const struct index *index, uint32_t section, const void **ret_column);
+
 struct record {
     uint64_t offset;
     uint32_t length; /* bytes as stored, without padding */
@@ -68,6 +72,11 @@ struct record {
 struct status index_record(const struct index *index, uint64_t i, struct record *ret_record);
 /* File name of a record; borrowed. Thread-safe. */
 struct status index_name(const struct index *index, uint64_t i, const char **ret_name);
+
+/* The record of a class with this file name, in O(log count). Fails with STATUS_NOT_FOUND.
+ * Thread-safe. */
+struct status index_find(const struct index *index, uint32_t label, const char *name,
+                         uint64_t *ret_i);
 
 /* Reads a record as it stands in its shard, with pread or from its server, replacing the buffer's
  * content, and checks its CRC where known. At least RECORD_PADDING zero bytes follow in memory.

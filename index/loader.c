@@ -1,8 +1,10 @@
 #include "index/loader.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -329,6 +331,16 @@ static struct status loader_make_slots(struct loader *loader, unsigned threads)
     return OK;
 }
 
+/* By a clock that nobody sets, since loader_wait waits by it. */
+static void ready_init(pthread_cond_t *ready)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(ready, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 struct status loader_open(struct index *index, const struct loader_options *options,
                           struct loader **ret_loader)
 {
@@ -339,7 +351,7 @@ struct status loader_open(struct index *index, const struct loader_options *opti
     loader->options = *options;
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->work, NULL);
-    pthread_cond_init(&loader->ready, NULL);
+    ready_init(&loader->ready);
     budget_init(&loader->large, 0);
     unsigned threads = options->threads ? options->threads : cores_available();
     TRY(loader_prepare(loader));
@@ -349,19 +361,27 @@ struct status loader_open(struct index *index, const struct loader_options *opti
     return OK;
 }
 
-void loader_close(struct loader *loader)
+void loader_stop(struct loader *loader)
 {
-    if (!loader)
-        return;
     pthread_mutex_lock(&loader->mutex);
     loader->closing = true;
     pthread_cond_broadcast(&loader->work);
+    pthread_cond_broadcast(&loader->ready);
     pthread_mutex_unlock(&loader->mutex);
     for (unsigned i = 0; i < loader->worker_count; i++) {
         pthread_join(loader->workers[i].thread, NULL);
         sampler_close(loader->workers[i].sampler);
     }
+    loader->worker_count = 0;
     read_ahead_close(loader->read_ahead);
+    loader->read_ahead = NULL;
+}
+
+void loader_close(struct loader *loader)
+{
+    if (!loader)
+        return;
+    loader_stop(loader);
     for (size_t i = 0; i < loader->slot_count; i++)
         slot_free(loader->all[i]);
     sampler_close(loader->sampler);
@@ -425,33 +445,86 @@ static bool pending_is_done(const struct loader *loader)
     return slot->done == slot->batch.count;
 }
 
-/* With the mutex held: the oldest pending slot, done; NULL at the epoch's end. */
-static struct status slot_wait(struct loader *loader, struct slot **ret_slot)
+static struct status fail_stopped(void)
 {
-    *ret_slot = NULL;
-    if (loader->pending_count == 0 && loader->next_step == loader->end_step)
+    FAIL(STATUS_STOPPED, "the loader was closed while a batch was wanted");
+}
+
+/* With the mutex held: sees to it that a batch is on its way; *ret_more is false at the epoch's
+ * end. */
+static struct status batch_expect(struct loader *loader, bool *ret_more)
+{
+    if (loader->closing)
+        return fail_stopped();
+    *ret_more = loader->pending_count > 0 || loader->next_step < loader->end_step;
+    if (!*ret_more || loader->pending_count > 0 || loader->free_count > 0)
         return OK;
-    if (loader->pending_count == 0 && loader->free_count == 0) {
-        if (loader->slot_count == loader->slot_cap)
-            FAIL(
-                STATUS_NO_MEMORY,
-                "all %zu batches that the loader may make are held; release some before taking the "
-                "next, or allow it more memory",
-                loader->slot_cap);
-        TRY(slot_add(loader));
-        pthread_cond_broadcast(&loader->work);
-    }
+    if (loader->slot_count == loader->slot_cap)
+        FAIL(STATUS_NO_MEMORY,
+             "all %zu batches that the loader may make are held; release some before taking the "
+             "next, or allow it more memory",
+             loader->slot_cap);
+    TRY(slot_add(loader));
+    pthread_cond_broadcast(&loader->work);
+    return OK;
+}
+
+/* With the mutex held: waits for the oldest pending batch, until `deadline` unless that is NULL, or
+ * until the loader is stopped. Returns whether it is done. */
+static bool batch_wait(struct loader *loader, const struct timespec *deadline)
+{
     double start = clock_seconds();
-    while (!pending_is_done(loader))
-        pthread_cond_wait(&loader->ready, &loader->mutex);
-    struct slot *slot = loader->pending[loader->pending_first];
+    int error = 0;
+    while (!pending_is_done(loader) && !loader->closing && error != ETIMEDOUT)
+        if (deadline)
+            error = pthread_cond_timedwait(&loader->ready, &loader->mutex, deadline);
+        else
+            pthread_cond_wait(&loader->ready, &loader->mutex);
     double now = clock_seconds();
     loader->statistics.wait_seconds += now - start;
     loader->statistics.seconds = now - loader->started_s;
+    return pending_is_done(loader);
+}
+
+/* With the mutex held: the oldest pending slot, done; NULL at the epoch's end. */
+static struct status slot_wait(struct loader *loader, struct slot **ret_slot)
+{
+    bool more;
+    *ret_slot = NULL;
+    TRY(batch_expect(loader, &more));
+    if (!more)
+        return OK;
+    if (!batch_wait(loader, NULL))
+        return fail_stopped();
+    *ret_slot = loader->pending[loader->pending_first];
     loader->pending_first = (loader->pending_first + 1) % loader->slot_cap;
     loader->pending_count--;
-    *ret_slot = slot;
     return OK;
+}
+
+static struct timespec deadline_in(unsigned wait_ms)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += wait_ms / 1000;
+    deadline.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (deadline.tv_nsec >= 1000000000) {
+        deadline.tv_sec++;
+        deadline.tv_nsec -= 1000000000;
+    }
+    return deadline;
+}
+
+struct status loader_wait(struct loader *loader, unsigned wait_ms, bool *ret_ready)
+{
+    struct timespec deadline = deadline_in(wait_ms);
+    bool more;
+    pthread_mutex_lock(&loader->mutex);
+    struct status status = batch_expect(loader, &more);
+    if (status.code == STATUS_DONE)
+        *ret_ready = !more || batch_wait(loader, &deadline);
+    pthread_mutex_unlock(&loader->mutex);
+    return status;
 }
 
 static void slot_give_back(struct slot *slot)

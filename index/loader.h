@@ -73,6 +73,9 @@ struct loader;
 /* `index` is borrowed and must outlive the loader. */
 struct status loader_open(struct index *index, const struct loader_options *options,
                           struct loader **ret_loader);
+/* Stops the threads; loader_next fails from then on. Batches that the caller holds stay valid, and
+ * may still be released, until loader_close. */
+void loader_stop(struct loader *loader);
 /* Stops the threads; batches not yet released become invalid. */
 void loader_close(struct loader *loader);
 CLEANUP_POINTER(loader_close, struct loader)
@@ -84,6 +87,10 @@ struct status loader_start(struct loader *loader, uint64_t epoch, uint64_t first
 /* The next batch in order, or NULL after the epoch's last. Waits for it. Fails with a worker's
  * error, or when the caller holds too many batches. */
 struct status loader_next(struct loader *loader, struct batch **ret_batch);
+/* Waits up to `wait_ms` for what loader_next would wait for: *ret_ready is false where that takes
+ * longer. For callers who have to look at something else meanwhile. Fails when the caller holds too
+ * many batches. */
+struct status loader_wait(struct loader *loader, unsigned wait_ms, bool *ret_ready);
 void batch_release(struct batch *batch);
 
 /* Since loader_start. */

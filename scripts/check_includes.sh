@@ -10,6 +10,7 @@ base            base
 image           base image
 prep            base image prep
 index           base image index
+binding         base image prep index binding
 train           base image index train
 train/reference base train/backend.h train/module.h train/comm.h train/network.h train/stepping.h train/reference
 train/cpu       base train/backend.h train/backend_module.h train/comm.h train/logits.h train/network.h train/stepping.h train/cpu
@@ -17,7 +18,7 @@ train/mpi       base train/comm_internal.h train/mpi
 train/cuda      base train/backend.h train/backend_module.h train/network.h train/comm.h train/cuda
 cmd             base image prep index train cmd
 demo            base image demo
-tests           base image prep index train train/reference train/cpu train/cuda demo tests
+tests           base image prep index binding train train/reference train/cpu train/cuda demo tests
 '
 
 # Third-party header: the files that may include it (a pattern); tests may include any.

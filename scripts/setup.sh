@@ -45,7 +45,18 @@ need_command python3 python3
 if { [ -n "$with_tests" ] || { wants_wheel && ! has_wheel; }; } && ! python3 -m pip --version >/dev/null 2>&1; then
     missing+=(python3-pip)
 fi
+# One of the Pythons that `make check-python` looks at has it.
+need_module() # MODULE PACKAGE
+{
+    python3 -c "import $1" 2>/dev/null || /usr/bin/python3 -c "import $1" 2>/dev/null || missing+=("$2")
+}
+
 if [ -n "$with_tests" ]; then
+    need_module numpy python3-numpy
+    need_module PIL python3-pil
+    need_module setuptools python3-setuptools
+    need_module wheel python3-wheel
+    need_module pip python3-pip
     need_library cmocka libcmocka-dev
     need_command clang clang
     need_command clang-format clang-format

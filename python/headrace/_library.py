@@ -1,0 +1,153 @@
+"""libheadrace.so by ctypes: what binding/binding.h declares, and nothing beyond it.
+
+Calls that can fail raise HeadraceError or the built-in exception that fits. ctypes lets other Python threads run
+while a call is under way.
+"""
+
+import ctypes
+import os
+import pathlib
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_uint32, c_uint64, c_void_p
+from typing import Any, Callable, Optional, Tuple
+
+# BINDING_VERSION of binding/binding.h.
+BINDING_VERSION = 1
+
+
+class HeadraceError(RuntimeError):
+    """What the library refuses or cannot do; the text says what, where, and what to do."""
+
+
+class CorruptError(HeadraceError):
+    """Bytes that do not hold what their format promises."""
+
+
+# By enum status_code of base/status.h; others are HeadraceError.
+_EXCEPTIONS = {2: ValueError, 4: CorruptError, 5: FileNotFoundError, 6: OSError, 7: OSError, 8: MemoryError}
+
+
+class IndexDescription(Structure):
+    """struct binding_index"""
+
+    _fields_ = [("count", c_uint64), ("classes", c_uint32), ("shards", c_uint32), ("path", c_char_p),
+                ("provenance", c_char_p)]
+
+
+class Image(Structure):
+    """struct binding_image"""
+
+    _fields_ = [("pixels", c_void_p), ("stride_bytes", c_uint64), ("width", c_uint32), ("height", c_uint32)]
+
+
+Rectangle = c_uint32 * 4
+
+
+class Crop(Structure):
+    """struct binding_crop"""
+
+    _fields_ = [("box", Rectangle), ("out_width", c_uint32), ("out_height", c_uint32), ("window", Rectangle),
+                ("flip", c_uint32)]
+
+
+class LoaderOptions(Structure):
+    """struct binding_loader_options"""
+
+    _fields_ = [
+        ("size_bytes", c_uint64), ("seed", c_uint64), ("window", c_uint64), ("memory_bytes", c_uint64),
+        ("mode", c_char_p), ("order", c_char_p), ("pixels", c_char_p), ("dtype", c_char_p), ("layout", c_char_p),
+        ("on_error", c_char_p), ("label_map", c_void_p),
+        ("scale_min", c_double), ("scale_max", c_double), ("ratio_min", c_double), ("ratio_max", c_double),
+        ("flip_probability", c_double), ("mean", c_float * 3), ("std", c_float * 3),
+        ("global_batch", c_uint32), ("rank", c_uint32), ("world_size", c_uint32), ("image_size", c_uint32),
+        ("val_resize", c_uint32), ("val_crop", c_uint32), ("threads", c_uint32), ("slots", c_uint32),
+        ("background", c_uint32), ("drop_last", c_uint32),
+    ]
+
+
+class Batch(Structure):
+    """struct binding_batch"""
+
+    _fields_ = [("batch", c_void_p), ("epoch", c_uint64), ("step", c_uint64), ("images", c_void_p),
+                ("labels", c_void_p), ("records", c_void_p), ("record_stride_bytes", c_uint64), ("count", c_uint32),
+                ("valid", c_uint32)]
+
+
+class Statistics(Structure):
+    """struct binding_statistics"""
+
+    _fields_ = [("images", c_uint64), ("bytes", c_uint64), ("bad_records", c_uint64), ("memory_bytes", c_uint64),
+                ("seconds", c_double), ("read_seconds", c_double), ("decode_seconds", c_double),
+                ("wait_seconds", c_double), ("threads", c_uint32)]
+
+
+def _find() -> pathlib.Path:
+    """The library inside the package; in a checkout that of its build folder; HEADRACE_LIBRARY before both."""
+    named = os.environ.get("HEADRACE_LIBRARY")
+    if named:
+        return pathlib.Path(named)
+    here = pathlib.Path(__file__).resolve().parent
+    for path in (here / "libheadrace.so", here.parents[1] / "build" / "libheadrace.so"):
+        if path.exists():
+            return path
+    raise ImportError(f"libheadrace.so is neither in {here} nor in {here.parents[1] / 'build'}; install the package "
+                      "with: pip install ./python")
+
+
+def _load() -> ctypes.CDLL:
+    path = _find()
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"{path} cannot be loaded: {error}") from error
+    try:
+        library.binding_version.restype = c_uint32
+        library.binding_release.restype = c_char_p
+        version = library.binding_version()
+    except AttributeError:
+        version = None
+    if version != BINDING_VERSION:
+        raise ImportError(f"{path} has interface version {version}, this package needs {BINDING_VERSION}: install "
+                          "both from one checkout, with: pip install ./python")
+    return library
+
+
+_library = _load()
+_library.binding_message.restype = c_char_p
+release: str = _library.binding_release().decode()
+
+
+def _check(code: int, _function: Any, _arguments: Tuple) -> int:
+    if code:
+        raise _EXCEPTIONS.get(code, HeadraceError)(_library.binding_message().decode(errors="replace"))
+    return code
+
+
+def _call(name: str, *argtypes: Any) -> Callable[..., int]:
+    """A call that can fail."""
+    function = _library["binding_" + name]
+    function.argtypes, function.restype, function.errcheck = argtypes, c_int, _check
+    return function
+
+
+def _plain(name: str, restype: Optional[Any], *argtypes: Any) -> Callable[..., Any]:
+    """A call that cannot fail."""
+    function = _library["binding_" + name]
+    function.argtypes, function.restype = argtypes, restype
+    return function
+
+
+index_open = _call("index_open", c_char_p, POINTER(c_void_p))
+index_close = _plain("index_close", None, c_void_p)
+index_describe = _plain("index_describe", None, c_void_p, POINTER(IndexDescription))
+index_column = _call("index_column", c_void_p, c_uint32, POINTER(c_void_p))
+index_class = _plain("index_class", None, c_void_p, c_uint32, POINTER(c_char_p), POINTER(c_char_p))
+index_shard = _plain("index_shard", c_char_p, c_void_p, c_uint32)
+index_name = _call("index_name", c_void_p, c_uint64, POINTER(c_char_p))
+index_find = _call("index_find", c_void_p, c_uint32, c_char_p, POINTER(c_uint64))
+
+reader_open = _call("reader_open", c_void_p, c_char_p, POINTER(c_void_p))
+reader_close = _plain("reader_close", None, c_void_p)
+reader_original = _call("reader_original", c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_uint64))
+reader_size = _call("reader_size", c_void_p, c_uint64, POINTER(c_uint32), POINTER(c_uint32))
+reader_image = _call("reader_image", c_void_p, c_uint64, POINTER(Rectangle), POINTER(Image))
+reader_crop = _call("reader_crop", c_void_p, c_uint64, POINTER(Crop), c_void_p)

@@ -1,0 +1,270 @@
+"""The index: a small mapped file that says where each record of a data set stands."""
+
+import ctypes
+import json
+import operator
+import os
+from collections.abc import Sequence
+from ctypes import byref, c_char_p, c_uint32, c_uint64, c_void_p
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from headrace import _library
+
+Path = Union[str, "os.PathLike[str]"]
+Box = Tuple[int, int, int, int]  # x, y, width, height
+
+# Columns by the numbers of their sections in index/FORMAT.md, with what one record has of each.
+_COLUMNS = {
+    "labels": (4, "<i4", ()),
+    "offsets": (5, "<u8", ()),
+    "lengths": (6, "<u4", ()),
+    "shards": (7, "<u4", ()),
+    "sizes": (8, "<u2", (2,)),
+    "encodings": (9, "|u1", ()),
+    "crcs": (10, "<u4", ()),
+    "flags": (11, "|u1", ()),
+}
+
+
+class Records(NamedTuple):
+    """The columns of an index: read-only arrays over the mapped file, with a number for each record.
+
+    `sizes` is (count, 2): width and height in pixels, 0, 0 where they are not known. `encodings`, `crcs` and `flags`
+    are as index/FORMAT.md says.
+    """
+
+    labels: np.ndarray
+    offsets: np.ndarray
+    lengths: np.ndarray
+    shards: np.ndarray
+    sizes: np.ndarray
+    encodings: np.ndarray
+    crcs: np.ndarray
+    flags: np.ndarray
+
+
+class Memory:
+    """Memory of the library as an array's base: it keeps `owner` for as long as an array looks at it."""
+
+    def __init__(self, owner: Any, address: int, shape: Tuple[int, ...], typestr: str, writable: bool = False,
+                 strides: Any = None) -> None:
+        self.owner = owner
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr, "data": (address, not writable),
+                                    "strides": strides}
+
+
+class _Handle:
+    """An open index of the library, closed when nothing refers to it any more."""
+
+    def __init__(self, path: str) -> None:
+        self.pointer = c_void_p()
+        self._close = _library.index_close  # still there when the interpreter ends
+        _library.index_open(os.fsencode(path), byref(self.pointer))
+        self.description = _library.IndexDescription()
+        _library.index_describe(self.pointer, byref(self.description))
+
+    def __del__(self) -> None:
+        if self.pointer:
+            self._close(self.pointer)
+
+
+class Reader:
+    """Scratch of the library to read and decode one record at a time, by one thread."""
+
+    def __init__(self, handle: _Handle, pixels: str) -> None:
+        self.handle = handle
+        self.pointer = c_void_p()
+        self._close = _library.reader_close
+        _library.reader_open(handle.pointer, pixels.encode(), byref(self.pointer))
+        self.image = _library.Image()
+
+    def __del__(self) -> None:
+        if self.pointer:
+            self._close(self.pointer)
+
+    def original(self, number: int) -> bytes:
+        address, length = c_void_p(), c_uint64()
+        _library.reader_original(self.pointer, number, byref(address), byref(length))
+        return ctypes.string_at(address, length.value)
+
+    def size(self, number: int) -> Tuple[int, int]:
+        width, height = c_uint32(), c_uint32()
+        _library.reader_size(self.pointer, number, byref(width), byref(height))
+        return width.value, height.value
+
+    def rows(self, number: int, box: Optional[Box] = None) -> Tuple["ctypes.Array[Any]", int]:
+        """RGB rows of a part of an image, borrowed until the next call, and the bytes from one to the next."""
+        image = self.image
+        region = byref(_library.Rectangle(*box)) if box else None
+        _library.reader_image(self.pointer, number, region, byref(image))
+        length = image.stride_bytes * (image.height - 1) + 3 * image.width
+        return (ctypes.c_ubyte * length).from_address(image.pixels), image.stride_bytes
+
+    def crop(self, number: int, crop: _library.Crop) -> np.ndarray:
+        """A part of an image, resized: (height, width, 3)."""
+        pixels = np.empty((crop.window[3], crop.window[2], 3), np.uint8)
+        _library.reader_crop(self.pointer, number, byref(crop), pixels.ctypes.data)
+        return pixels
+
+
+class ReaderPool:
+    """Readers for whichever threads come: each takes one that no other uses, and gives it back if nothing failed.
+
+    list's append and pop need no lock, so a fork at any moment does no harm.
+    """
+
+    KEPT = 8
+
+    def __init__(self, handle: _Handle, pixels: str) -> None:
+        self._handle = handle
+        self._pixels = pixels
+        self._idle: List[Reader] = []
+
+    def take(self) -> Reader:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Reader(self._handle, self._pixels)
+
+    def give(self, reader: Reader) -> None:
+        if len(self._idle) < self.KEPT:
+            self._idle.append(reader)
+
+
+def _is_url(path: str) -> bool:
+    return "://" in path
+
+
+class Index:
+    """An index, a packed shard, or a folder of class folders, whose index is made when it is first asked for.
+
+    Threads may share it, and so may forked processes. It pickles as its path.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = os.fspath(path)
+        self._open()
+
+    def _open(self) -> None:
+        self._handle = _Handle(self.path)
+        self._count: int = self._handle.description.count
+        self._readers = ReaderPool(self._handle, "pillow")
+
+    def __getstate__(self) -> Dict[str, Any]:
+        path = self.path if _is_url(self.path) else os.path.abspath(self.path)
+        return {"path": path, "count": len(self)}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.path = state["path"]
+        self._open()
+        if self._count != state["count"]:
+            raise _library.HeadraceError(f"'{self.path}' has {self._count} records, but had {state['count']} in the "
+                                         "process that sent it here: it was changed meanwhile")
+
+    def __enter__(self) -> "Index":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the index, as soon as no array or loader uses it any more."""
+        for name in ("_handle", "_readers"):
+            self.__dict__.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_handle", "_readers"):
+            raise ValueError(f"'{self.path}' was closed")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+    def _number(self, number: int) -> int:
+        """A record's number, counted from the end where it is negative."""
+        place = operator.index(number)
+        if not -self._count <= place < self._count:
+            raise IndexError(f"record {place} of '{self.path}', which has {self._count}")
+        return place % self._count
+
+    # --- What it says ---
+
+    def _column(self, name: str) -> np.ndarray:
+        section, typestr, shape = _COLUMNS[name]
+        address = c_void_p()
+        _library.index_column(self._handle.pointer, section, byref(address))
+        return np.asarray(Memory(self._handle, address.value or 0, (self._count, *shape), typestr))
+
+    @property
+    def records(self) -> Records:
+        """All columns, without a copy."""
+        return Records(*(self._column(name) for name in Records._fields))
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The label of each record, int32, without a copy."""
+        return self._column("labels")
+
+    @property
+    def classes(self) -> List[str]:
+        """The classes by label: WNIDs, or other folder names."""
+        return [wnid for wnid, _ in self._class_entries()]
+
+    @property
+    def class_words(self) -> List[str]:
+        """What each class shows ("tench, Tinca tinca"); "" where nobody knows."""
+        return [words for _, words in self._class_entries()]
+
+    def _class_entries(self) -> Iterator[Tuple[str, str]]:
+        wnid, words = c_char_p(), c_char_p()
+        for label in range(self._handle.description.classes):
+            _library.index_class(self._handle.pointer, label, byref(wnid), byref(words))
+            yield os.fsdecode(wnid.value or b""), (words.value or b"").decode(errors="replace")
+
+    @property
+    def shards(self) -> List[str]:
+        """The files, or folders, that `records.shards` counts."""
+        handle = self._handle
+        return [os.fsdecode(_library.index_shard(handle.pointer, shard)) for shard in range(handle.description.shards)]
+
+    @property
+    def provenance(self) -> Dict[str, Any]:
+        """Where the data came from."""
+        return json.loads(self._handle.description.provenance)
+
+    def name(self, number: int) -> str:
+        """The file name of a record."""
+        name = c_char_p()
+        _library.index_name(self._handle.pointer, self._number(number), byref(name))
+        return os.fsdecode(name.value or b"")
+
+    def find(self, label: int, name: str) -> int:
+        """The number of the record of a class with this file name; FileNotFoundError where there is none."""
+        number = c_uint64()
+        _library.index_find(self._handle.pointer, label, os.fsencode(name), byref(number))
+        return number.value
+
+    # --- What the records hold ---
+
+    def raw(self, number: int) -> bytes:
+        """The original file of a record, bit for bit, however it is stored."""
+        number = self._number(number)
+        reader = self._readers.take()
+        original = reader.original(number)
+        self._readers.give(reader)
+        return original
+
+    def pixels(self, number: int) -> np.ndarray:
+        """A record's image as 8-bit RGB, (height, width, 3): the pixels of Pillow's convert("RGB")."""
+        number = self._number(number)
+        reader = self._readers.take()
+        rows, stride = reader.rows(number)
+        shape = reader.image.height, reader.image.width, 3
+        pixels = np.ndarray(shape, np.uint8, rows, strides=(stride, 3, 1)).copy()
+        self._readers.give(reader)
+        return pixels

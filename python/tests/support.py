@@ -1,0 +1,154 @@
+"""What the tests share: a temporary folder, drawn images of every kind, the program that packs them."""
+
+import atexit
+import contextlib
+import io
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+from functools import lru_cache
+
+import numpy as np
+from PIL import Image
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("HEADRACE_BIN", str(ROOT / "build" / "headrace"))
+DATA = pathlib.Path(os.environ.get("HEADRACE_DATA", ROOT.parent / "shared" / "data"))
+CLASSES = ["ant", "bee", "cat"]
+# Name of a kind of file: how Pillow writes it.
+KINDS = {
+    "444.JPEG": ("RGB", {"format": "JPEG", "quality": 92, "subsampling": 0}),
+    "422.JPEG": ("RGB", {"format": "JPEG", "quality": 88, "subsampling": 1}),
+    "420.JPEG": ("RGB", {"format": "JPEG", "quality": 80, "subsampling": 2}),
+    "progressive.JPEG": ("RGB", {"format": "JPEG", "quality": 85, "progressive": True}),
+    "gray.JPEG": ("L", {"format": "JPEG", "quality": 90}),
+    "cmyk.JPEG": ("CMYK", {"format": "JPEG", "quality": 90}),
+    "png.JPEG": ("RGB", {"format": "PNG"}),
+    "alpha.png": ("RGBA", {"format": "PNG"}),
+    "palette.png": ("P", {"format": "PNG"}),
+}
+
+
+@lru_cache(maxsize=None)
+def folder() -> pathlib.Path:
+    """A temporary folder of this process."""
+    made = pathlib.Path(tempfile.mkdtemp(prefix="headrace-python-"))
+    owner = os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(made))
+    os.environ["XDG_CACHE_HOME"] = str(made / "cache")
+    return made
+
+
+def draw(number: int) -> Image.Image:
+    """Soft colours with edges and some noise; every number has another size."""
+    random = np.random.default_rng(number)
+    width, height = (int(side) for side in random.integers(40, 150, 2))
+    coarse = random.integers(0, 256, (5, 6, 3), dtype=np.uint8)
+    soft = np.asarray(Image.fromarray(coarse).resize((width, height), Image.BICUBIC)).astype(int)
+    soft[height // 3 : height // 2, width // 4 :] //= 2
+    noisy = soft + random.integers(-6, 7, soft.shape)
+    return Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+
+
+def run(*words: object) -> str:
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise AssertionError(f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+@lru_cache(maxsize=None)
+def drawn() -> pathlib.Path:
+    """Class folders with four images of each kind."""
+    root = folder() / "drawn"
+    for number, (kind, (mode, how)) in enumerate(list(KINDS.items()) * 4):
+        image = draw(number).convert(mode)
+        if mode == "RGBA":
+            image.putalpha(Image.linear_gradient("L").resize(image.size))
+        path = root / CLASSES[number % 3] / f"{number:02}_{kind}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, **how)
+    return root
+
+
+@lru_cache(maxsize=None)
+def packed(encoding: str) -> str:
+    """The same as an index with shards of this encoding."""
+    path = str(folder() / f"{encoding}.idx")
+    run(PROGRAM, "pack", drawn(), "-o", path, "--encoding", encoding, "--quiet")
+    return path
+
+
+def roots():
+    """Each form that the drawn set has."""
+    return {"folder": str(drawn()), "dct": packed("dct"), "jpeg": packed("jpeg")}
+
+
+def need_data(name: str) -> pathlib.Path:
+    """A file of the data folder; the test is skipped without, or fails where HEADRACE_REQUIRE_DATA is 1."""
+    path = DATA / name
+    if path.exists():
+        return path
+    if os.environ.get("HEADRACE_REQUIRE_DATA") == "1":
+        raise AssertionError(f"{path} is missing and HEADRACE_REQUIRE_DATA is set")
+    raise unittest.SkipTest(f"{path} is missing")
+
+
+@lru_cache(maxsize=None)
+def real() -> pathlib.Path:
+    """The prepared real mini set: train and val in class folders."""
+    need_data("ILSVRC2012_img_train.tar")
+    made = folder() / "real"
+    run(PROGRAM, "prep", DATA, made, "--subset", "--quiet")
+    return made
+
+
+@lru_cache(maxsize=None)
+def real_packed(part: str, encoding: str) -> str:
+    path = str(folder() / f"{part}-{encoding}.idx")
+    run(PROGRAM, "pack", real() / part, "-o", path, "--encoding", encoding, "--quiet")
+    return path
+
+
+def pillow(raw: bytes) -> Image.Image:
+    """What torchvision's default loader makes of a file."""
+    return Image.open(io.BytesIO(raw)).convert("RGB")
+
+
+def need_torch():
+    """torch and torchvision, or the test is skipped."""
+    try:
+        import torch
+        import torchvision
+    except ImportError as error:
+        raise unittest.SkipTest(f"{error}: PYTHON=… make check-python chooses a Python that has it") from error
+    return torch, torchvision
+
+
+def resident_bytes() -> int:
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("/proc tells no resident size")
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@contextlib.contextmanager
+def changed(path: pathlib.Path, content: bytes):
+    """A file with another content for a while."""
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        yield
+    finally:
+        path.write_bytes(before)

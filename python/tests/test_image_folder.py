@@ -1,0 +1,171 @@
+"""headrace.ImageFolder against Pillow and the files themselves; test_torchvision.py compares it with torchvision's."""
+
+import multiprocessing
+import os
+import pickle
+import unittest
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
+
+import headrace
+import support
+
+
+def shrink(image: Image.Image) -> np.ndarray:
+    return np.array(image.crop((3, 5, 33, 37)).resize((20, 16), Image.BILINEAR))
+
+
+class Halves:
+    """A transform that needs no torch."""
+
+    def __call__(self, image: Image.Image) -> np.ndarray:
+        return shrink(image)
+
+
+def seven(label: int) -> int:
+    return label + 7
+
+
+def item_of(folder: headrace.ImageFolder, number: int):
+    return folder[number]
+
+
+class ImageFolderTest(unittest.TestCase):
+    def expected(self):
+        """(path, label) of each image in class folders."""
+        return [(str(path), label) for label, name in enumerate(support.CLASSES)
+                for path in sorted((support.drawn() / name).iterdir())]
+
+    def test_items_are_pillows(self):
+        for form, root in support.roots().items():
+            folder = headrace.ImageFolder(root)
+            self.assertEqual(len(folder), len(self.expected()))
+            for i, (path, label) in enumerate(self.expected()):
+                with self.subTest(form, path=path):
+                    image, got = folder[i]
+                    expected = support.pillow(open(path, "rb").read())
+                    self.assertIsInstance(image, Image.Image)
+                    self.assertEqual((image.mode, image.size, got), ("RGB", expected.size, label))
+                    self.assertIs(type(got), int)
+                    self.assertEqual(image.tobytes(), expected.tobytes())
+                    self.assertTrue(image == expected and expected == image)
+
+    def test_attributes(self):
+        for form, root in support.roots().items():
+            with self.subTest(form):
+                folder = headrace.ImageFolder(root)
+                self.assertEqual(folder.classes, support.CLASSES)
+                self.assertEqual(folder.class_to_idx, {"ant": 0, "bee": 1, "cat": 2})
+                expected = [(path.replace(str(support.drawn()), root, 1), label) for path, label in self.expected()]
+                self.assertEqual(list(folder.samples), expected)
+                self.assertEqual(folder.samples, expected)
+                self.assertNotEqual(folder.samples, expected[1:])
+                self.assertEqual(folder.samples[2:9:3], expected[2:9:3])
+                self.assertEqual(folder.samples[-1], expected[-1])
+                self.assertIs(folder.imgs, folder.samples)
+                self.assertEqual(folder.targets.tolist(), [label for _, label in expected])
+                path, label = expected[4]
+                self.assertEqual(folder.loader(path), folder[4][0])
+                self.assertEqual(folder.number(os.path.join(*path.split("/")[-2:])), 4)
+                self.assertIn("Number of datapoints: 36", repr(folder))
+        with self.assertRaisesRegex(FileNotFoundError, "expected ROOT/CLASS/NAME"):
+            folder.loader("elsewhere/dog/1.JPEG")
+        with self.assertRaises(IndexError):
+            folder[len(folder)]
+        self.assertEqual(folder[-1][1], 2)
+
+    def test_transforms(self):
+        folder = headrace.ImageFolder(support.packed("dct"), shrink, target_transform=seven)
+        image, label = folder[0]
+        self.assertEqual((image.shape, label), ((16, 20, 3), 7))
+
+    def test_what_is_noted_is_what_pillow_computes(self):
+        boxes = [(0, 0, 40, 40), (3, 5, 33, 37), (1.4, 2.6, 20.5, 39.5), (-4, 2, 50, 30), (10, 8, 11, 9)]
+        chains = [lambda image, box=box: image.crop(box) for box in boxes]
+        chains += [lambda image, box=box: image.crop(box).resize((24, 17), Image.BILINEAR) for box in boxes]
+        chains += [
+            lambda image: image.resize((300, 200), Image.BILINEAR),
+            lambda image: image.resize((30, 20), Image.BILINEAR).crop((3, 4, 25, 19)).crop((1, 1, 9, 8)),
+            lambda image: image.resize((30, 20), Image.BILINEAR).transpose(Image.FLIP_LEFT_RIGHT),
+            lambda image: image.resize((30, 20), Image.BILINEAR).transpose(Image.FLIP_LEFT_RIGHT).crop((0, 0, 9, 9)),
+            lambda image: image.resize((30, 20), Image.BILINEAR).transpose(Image.FLIP_TOP_BOTTOM),
+            lambda image: image.resize((30, 20), Image.BILINEAR).resize((9, 9), Image.BILINEAR),
+            lambda image: image.resize(image.size, Image.BILINEAR),
+            lambda image: image.resize((30, 20), Image.BICUBIC),
+            lambda image: image.resize((30, 20)),
+            lambda image: image.resize((30, 20), Image.BILINEAR, box=(1.5, 2, 30, 31)),
+            lambda image: image.resize((10, 8), Image.BILINEAR, reducing_gap=2.0),
+            lambda image: image.transpose(Image.FLIP_LEFT_RIGHT).resize((30, 20), Image.BILINEAR),
+            lambda image: image.rotate(30).convert("L"),
+            lambda image: ImageEnhance.Color(image.crop((2, 3, 30, 31))).enhance(0.5),
+            lambda image: ImageOps.autocontrast(image.resize((30, 20), Image.BILINEAR)),
+            lambda image: image.copy(),
+            lambda image: Image.blend(image, image.rotate(180), 0.3),
+            lambda image: pickle.loads(pickle.dumps(image.crop((1, 2, 30, 40)))),
+            lambda image: image.getchannel("G"),
+        ]
+        opened = []
+        for form, root in support.roots().items():
+            folder = headrace.ImageFolder(root, transform=opened.append)
+            for i, (path, _) in enumerate(self.expected()):
+                for number, chain in enumerate(chains):
+                    with self.subTest(form, path=path, chain=number):
+                        folder[i]
+                        expected = chain(support.pillow(open(path, "rb").read()))
+                        got = chain(opened.pop())
+                        self.assertEqual((got.mode, got.size), (expected.mode, expected.size))
+                        np.testing.assert_array_equal(np.array(got), np.array(expected))
+                        self.assertEqual(got.tobytes(), expected.tobytes())
+
+    def test_pixels_can_be_changed_and_read_again(self):
+        opened = []
+        headrace.ImageFolder(support.packed("dct"), transform=opened.append)[0]
+        image = opened[0].resize((30, 20), Image.BILINEAR)
+        before = np.asarray(image)
+        kept = before.copy()
+        image.putpixel((4, 5), (1, 2, 3))
+        self.assertEqual(image.getpixel((4, 5)), (1, 2, 3))
+        self.assertEqual(np.asarray(image)[5, 4].tolist(), [1, 2, 3])
+        np.testing.assert_array_equal(before, kept)
+        image = opened[0]
+        image.thumbnail((16, 16), Image.BILINEAR, reducing_gap=None)
+        self.assertEqual(len(image.tobytes()), 3 * image.width * image.height)
+
+    def test_a_bad_image_fails_in_its_own_item(self):
+        folder = headrace.ImageFolder(support.drawn(), transform=lambda image: image.crop((0, 0, 8, 8)))
+        number = 4
+        path = self.expected()[number][0]
+        content = open(path, "rb").read()
+        with support.changed(support.drawn() / path, content[: len(content) // 2] + bytes(len(content) // 2)):
+            for plain in (folder, headrace.ImageFolder(support.drawn())):
+                with self.assertRaisesRegex(headrace.HeadraceError, os.path.basename(path)):
+                    for _ in range(2):
+                        plain[number]
+        self.assertEqual(folder[number][0].size, (8, 8))
+
+    def test_pickles_small(self):
+        for form, root in support.roots().items():
+            with self.subTest(form):
+                folder = headrace.ImageFolder(root, Halves(), seven)
+                folder[0]
+                data = pickle.dumps(folder)
+                self.assertLess(len(data), 1000)
+                again = pickle.loads(data)
+                self.assertEqual(again.classes, folder.classes)
+                np.testing.assert_array_equal(again[5][0], folder[5][0])
+                self.assertEqual(again[5][1], folder[5][1])
+
+    def test_processes(self):
+        for form, root in support.roots().items():
+            folder = headrace.ImageFolder(root, Halves())
+            expected = [folder[i] for i in range(len(folder))]
+            for method in ("fork", "spawn"):
+                with self.subTest(form, method=method), multiprocessing.get_context(method).Pool(2) as pool:
+                    for got, item in zip(pool.starmap(item_of, [(folder, i) for i in range(len(folder))]), expected):
+                        np.testing.assert_array_equal(got[0], item[0])
+                        self.assertEqual(got[1], item[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
