@@ -1,11 +1,12 @@
 """headrace: images from an index, for whoever keeps their trainer.
 
-`Index` is an index's records, `ImageFolder` stands in for torchvision's. NumPy is needed; Pillow and torch only by
+`Index` is an index's records, `ImageFolder` stands in for torchvision's, `Loader` gives whole batches. NumPy is needed; Pillow and torch only by
 what gives out their types.
 """
 
 from headrace._library import CorruptError, HeadraceError, release as __version__
 from headrace.image_folder import ImageFolder
 from headrace.index import Index, Records
+from headrace.loader import Batch, Loader
 
-__all__ = ["CorruptError", "HeadraceError", "ImageFolder", "Index", "Records", "__version__"]
+__all__ = ["Batch", "CorruptError", "HeadraceError", "ImageFolder", "Index", "Loader", "Records", "__version__"]

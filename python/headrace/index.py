@@ -4,7 +4,6 @@ import ctypes
 import json
 import operator
 import os
-from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_uint32, c_uint64, c_void_p
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
