@@ -75,10 +75,31 @@ struct status binding_word_find(const char *option, const char *const *names, co
 
 /* ---- an index ---- */
 
-int binding_index_open(const char *path, struct index **ret_index)
+int binding_access_open(const char *origins, const char *user, const char *password,
+                        struct access **ret_access)
+{
+    struct access_options options;
+    access_options_init(&options);
+    if (origins)
+        options.origins = origins;
+    if (user)
+        options.user = user;
+    if (password)
+        options.password = password;
+    return binding_end(access_open(&options, ret_access));
+}
+
+void binding_access_close(struct access *access)
+{
+    access_close(access);
+}
+
+int binding_index_open(const char *path, struct access *access, struct index **ret_index)
 {
     if (path_is_folder(path))
         return binding_end(folder_index_open(path, NULL, cores_available(), ret_index));
+    if (access)
+        return binding_end(index_open_with(path, access, ret_index));
     return binding_end(index_open(path, ret_index));
 }
 

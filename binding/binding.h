@@ -11,11 +11,12 @@
 #include <stdint.h>
 
 #include "base/scope.h"
+#include "index/access.h"
 #include "index/index.h"
 #include "index/loader.h"
 
 /* Raised with every change of what stands in this file; another one's is not to be used. */
-#define BINDING_VERSION 1
+#define BINDING_VERSION 2
 uint32_t binding_version(void);
 /* "0.1.0" */
 const char *binding_release(void);
@@ -25,9 +26,17 @@ const char *binding_message(void);
 
 /* ---- an index ---- */
 
-/* Opens an index or a packed shard, or the index of a folder of class folders
- * (folder_index_open). */
-int binding_index_open(const char *path, struct index **ret_index);
+/* What indexes and shards behind URLs are reached with: origins ("URL,URL,…" or
+ * "HOST,HOST:PORT,…"), a user and a password. NULL: what the environment says (index/access.h). */
+int binding_access_open(const char *origins, const char *user, const char *password,
+                        struct access **ret_access);
+/* After the indexes that were opened with it. */
+void binding_access_close(struct access *access);
+
+/* Opens an index or a packed shard, by path or URL, or the index of a folder of class folders
+ * (folder_index_open). `access` is borrowed; NULL: the index has one of its own, with what the
+ * environment says. */
+int binding_index_open(const char *path, struct access *access, struct index **ret_index);
 void binding_index_close(struct index *index);
 
 struct binding_index {

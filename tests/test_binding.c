@@ -20,7 +20,7 @@ static struct index *index_make(void)
     setenv("XDG_CACHE_HOME", test_path("cache"), 1);
     if (!path_exists(test_path("set")))
         jpeg_folder_make(test_path("set"));
-    if (binding_index_open(test_path("set"), &index) != 0)
+    if (binding_index_open(test_path("set"), NULL, &index) != 0)
         fail_msg("%s", binding_message());
     return index;
 }
@@ -58,7 +58,7 @@ static void test_failures_have_codes_and_messages(void **state)
     struct binding_reader *reader = NULL;
     const void *column;
     uint64_t number;
-    assert_int_equal(binding_index_open(test_path("absent.idx"), &none), STATUS_NOT_FOUND);
+    assert_int_equal(binding_index_open(test_path("absent.idx"), NULL, &none), STATUS_NOT_FOUND);
     assert_non_null(strstr(binding_message(), "absent.idx"));
     assert_null(none);
     assert_int_equal(binding_index_column(index, SECTION_NAMES, &column), STATUS_USAGE);
@@ -67,6 +67,19 @@ static void test_failures_have_codes_and_messages(void **state)
     assert_non_null(strstr(binding_message(), "absent.JPEG"));
     assert_int_equal(binding_reader_open(index, "sharp", &reader), STATUS_USAGE);
     assert_string_equal(binding_message(), "pixels is 'sharp', expected pillow, pillow13 or fast");
+}
+
+static void test_an_access_is_opened_and_checked(void **state)
+{
+    (void)state;
+    struct access *access = NULL;
+    assert_int_equal(binding_access_open("a b", NULL, NULL, &access), STATUS_USAGE);
+    assert_null(access);
+    assert_int_equal(binding_access_open("one,two:8080", "user", "password", &access), 0);
+    struct index *none = NULL;
+    assert_int_equal(binding_index_open(test_path("absent.idx"), access, &none), STATUS_NOT_FOUND);
+    binding_access_close(access);
+    binding_access_close(NULL);
 }
 
 static void test_columns_are_the_records(void **state)
@@ -341,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_failures_have_codes_and_messages),
+        cmocka_unit_test(test_an_access_is_opened_and_checked),
         cmocka_unit_test(test_columns_are_the_records),
         cmocka_unit_test(test_originals),
         cmocka_unit_test(test_images),

@@ -11,7 +11,7 @@ from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_uin
 from typing import Any, Callable, Optional, Tuple
 
 # BINDING_VERSION of binding/binding.h.
-BINDING_VERSION = 1
+BINDING_VERSION = 2
 
 
 class HeadraceError(RuntimeError):
@@ -136,7 +136,9 @@ def _plain(name: str, restype: Optional[Any], *argtypes: Any) -> Callable[..., A
     return function
 
 
-index_open = _call("index_open", c_char_p, POINTER(c_void_p))
+access_open = _call("access_open", c_char_p, c_char_p, c_char_p, POINTER(c_void_p))
+access_close = _plain("access_close", None, c_void_p)
+index_open = _call("index_open", c_char_p, c_void_p, POINTER(c_void_p))
 index_close = _plain("index_close", None, c_void_p)
 index_describe = _plain("index_describe", None, c_void_p, POINTER(IndexDescription))
 index_column = _call("index_column", c_void_p, c_uint32, POINTER(c_void_p))

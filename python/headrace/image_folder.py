@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
 import numpy as np
 
@@ -43,15 +43,18 @@ class Samples(Sequence):
 class ImageFolder:
     """Stands in for torchvision.datasets.ImageFolder: items are (PIL image in RGB, label).
 
-    `root` is an index, a packed shard, or a folder of class folders. Paths in `samples` are ROOT/CLASS/NAME, whatever
+    `root` is an index, a packed shard, or a folder of class folders; the first two may be URLs, for which `origins`,
+    `user` and `password` are (see Index). Paths in `samples` are ROOT/CLASS/NAME, whatever
     the root is, and `loader` takes them. `targets` is an array over the index, and `samples` and `imgs` are made as
     they are asked for, so that a worker costs no more memory for more images. It may be shared by threads and by
     forked processes, and pickles as its path and transforms.
     """
 
     def __init__(self, root: Path, transform: Optional[Callable[[Any], Any]] = None,
-                 target_transform: Optional[Callable[[int], Any]] = None) -> None:
-        self.index = Index(root)
+                 target_transform: Optional[Callable[[int], Any]] = None, *,
+                 origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
+                 password: Optional[str] = None) -> None:
+        self.index = Index(root, origins=origins, user=user, password=password)
         self.root = self.index.path
         self.transform = transform
         self.target_transform = target_transform

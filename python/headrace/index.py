@@ -5,7 +5,7 @@ import json
 import operator
 import os
 from ctypes import byref, c_char_p, c_uint32, c_uint64, c_void_p
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -54,13 +54,33 @@ class Memory:
                                     "strides": strides}
 
 
+class Access:
+    """What indexes and shards behind URLs are reached with; where nothing is said, the environment's."""
+
+    def __init__(self, origins: Union[str, Sequence[str], None], user: Optional[str], password: Optional[str]) -> None:
+        listed = origins if origins is None or isinstance(origins, str) else ",".join(origins)
+        self._given = listed, user, password
+        self.pointer = c_void_p()
+        self._close = _library.access_close
+        encoded = (None if text is None else text.encode() for text in self._given)
+        _library.access_open(*encoded, byref(self.pointer))
+
+    def __del__(self) -> None:
+        if self.pointer:
+            self._close(self.pointer)
+
+    def __reduce__(self) -> Any:
+        return Access, self._given
+
+
 class _Handle:
     """An open index of the library, closed when nothing refers to it any more."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, access: Access) -> None:
         self.pointer = c_void_p()
+        self._access = access
         self._close = _library.index_close  # still there when the interpreter ends
-        _library.index_open(os.fsencode(path), byref(self.pointer))
+        _library.index_open(os.fsencode(path), access.pointer, byref(self.pointer))
         self.description = _library.IndexDescription()
         _library.index_describe(self.pointer, byref(self.description))
 
@@ -132,31 +152,36 @@ class ReaderPool:
             self._idle.append(reader)
 
 
-def _is_url(path: str) -> bool:
+def is_url(path: str) -> bool:
+    """Whether a root, or one of a list of servers, is a URL."""
     return "://" in path
 
 
 class Index:
     """An index, a packed shard, or a folder of class folders, whose index is made when it is first asked for.
 
-    Threads may share it, and so may forked processes. It pickles as its path.
+    An index and its shards may stand behind URLs (http, https, s3): `origins` are servers that have the same shards,
+    `user` and `password` theirs. Without them the environment says (HEADRACE_ORIGINS, HEADRACE_USER,
+    HEADRACE_PASSWORD). Threads may share it, and so may forked processes. It pickles as its path and these.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
+                 password: Optional[str] = None) -> None:
         self.path = os.fspath(path)
+        self._access = Access(origins, user, password)
         self._open()
 
     def _open(self) -> None:
-        self._handle = _Handle(self.path)
+        self._handle = _Handle(self.path, self._access)
         self._count: int = self._handle.description.count
         self._readers = ReaderPool(self._handle, "pillow")
 
     def __getstate__(self) -> Dict[str, Any]:
-        path = self.path if _is_url(self.path) else os.path.abspath(self.path)
-        return {"path": path, "count": len(self)}
+        path = self.path if is_url(self.path) else os.path.abspath(self.path)
+        return {"path": path, "count": len(self), "access": self._access}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
-        self.path = state["path"]
+        self.path, self._access = state["path"], state["access"]
         self._open()
         if self._count != state["count"]:
             raise _library.HeadraceError(f"'{self.path}' has {self._count} records, but had {state['count']} in the "

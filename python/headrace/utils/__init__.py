@@ -1,0 +1,1 @@
+"""Where kspeed keeps its names."""
