@@ -21,6 +21,7 @@ struct bench_arguments {
     uint64_t memory;
     bool json;
     struct access_options access;
+    struct cache_options cache;
 };
 
 #define FIELD(name) offsetof(struct bench_arguments, name)
@@ -52,6 +53,7 @@ static const struct option bench_options[] = {
     {"seed", 0, OPT_INT, FIELD(seed), .min = 0, .max = 9007199254740992, .value = "N",
      .help = "seed of order and crops (default %d)"},
     {"json", 0, OPT_FLAG, FIELD(json), .help = "one JSON object a pass"},
+    CACHE_OPTIONS(cache),
     ACCESS_OPTIONS(access),
     {0},
 };
@@ -111,7 +113,7 @@ static struct status pass_print(const struct bench_arguments *arguments, int64_t
 {
     double rate = (double)statistics->images / statistics->seconds;
     if (!arguments->json) {
-        char bytes[16], memory[16], shares[128];
+        char bytes[16], memory[16], shares[LOADER_STATISTICS_TEXT_BYTES];
         printf("pass %lld: %llu images in %.2f s: %.1f images/s, %s/s read, %s of memory; %s\n",
                (long long)epoch, (unsigned long long)statistics->images, statistics->seconds, rate,
                format_bytes((uint64_t)((double)statistics->bytes / statistics->seconds), bytes),
@@ -146,10 +148,13 @@ struct status cmd_bench(int argc, char **argv)
     if (arguments.order != ORDER_WINDOW && option_given(&parse, bench_options, "window"))
         FAIL(STATUS_USAGE, "--window goes with --order window");
     CLEANUP(access_close) struct access *access = NULL;
+    CLEANUP(cache_close) struct cache *cache = NULL;
     CLEANUP(index_close) struct index *index = NULL;
     TRY(access_open(&arguments.access, &access));
     TRY(command_open_index("bench", parse.positionals[0], access, &index));
+    TRY(cache_open_options(&arguments.cache, &cache));
     struct loader_options options = loader_options_of(&arguments);
+    options.cache = cache;
     CLEANUP(loader_close) struct loader *loader = NULL;
     TRY(loader_open(index, &options, &loader));
     for (int64_t epoch = 0; epoch < arguments.epochs; epoch++) {

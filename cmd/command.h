@@ -20,6 +20,7 @@ typedef struct status command_fn(int argc, char **argv);
 command_fn cmd_bench;
 command_fn cmd_eval;
 command_fn cmd_extract;
+command_fn cmd_fetch;
 command_fn cmd_help;
 command_fn cmd_info;
 command_fn cmd_ls;

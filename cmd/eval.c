@@ -16,6 +16,7 @@ struct eval_arguments {
     int64_t batch_size, jobs, threads, val_resize, val_crop, print_freq;
     bool val_flip, json;
     struct access_options access;
+    struct cache_options cache;
 };
 
 #define FIELD(name) offsetof(struct eval_arguments, name)
@@ -46,6 +47,7 @@ static const struct option eval_options[] = {
     {"print-freq", 'p', OPT_INT, FIELD(print_freq), .min = 1, .max = 1e9, .value = "N",
      .help = "steps between two lines (default %d)"},
     {"json", 0, OPT_FLAG, FIELD(json), .help = "print one JSON object instead of lines"},
+    CACHE_OPTIONS(cache),
     ACCESS_OPTIONS(access),
     {0},
 };
@@ -68,6 +70,7 @@ static const struct option_usage eval_usage = {
 /* What an evaluation is made of. */
 struct eval_parts {
     struct access *access;
+    struct cache *cache;
     struct index *index;
     struct trained *trained;
     int32_t *label_map;
@@ -90,6 +93,7 @@ static void eval_parts_done(struct eval_parts *parts)
     trained_close(parts->trained);
     index_close(parts->index);
     access_close(parts->access);
+    cache_close(parts->cache);
     run_log_close(parts->log);
     memory_free(parts->label_map);
 }
@@ -138,6 +142,7 @@ static struct status feed_make(const struct eval_arguments *arguments, struct ev
     options.threads = (unsigned)arguments->jobs;
     options.on_error = (enum loader_on_error)arguments->on_error;
     options.label_map = parts->label_map;
+    options.cache = parts->cache;
     options.format = tensor_format_imagenet;
     ops->input_format(parts->model->backend, &options.format);
     const struct plan_config plan = {
@@ -158,6 +163,7 @@ static struct status eval_parts_open(struct eval_arguments *arguments,
 {
     const char *checkpoint = parse->positionals[0], *set = parse->positionals[1];
     TRY(access_open(&arguments->access, &parts->access));
+    TRY(cache_open_options(&arguments->cache, &parts->cache));
     TRY(dataset_open_index(set, NULL, (unsigned)arguments->jobs, parts->access, &parts->index));
     const struct class_table *classes = index_classes(parts->index);
     TRY(trained_open(checkpoint, arguments->arch, classes, &parts->trained));

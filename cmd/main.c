@@ -31,6 +31,7 @@ static const struct command commands[] = {
     {"select", "makes an index of a subset, a split or a union", cmd_select},
     {"unpack", "writes the original files back", cmd_unpack},
     {"show", "draws a contact sheet", cmd_show},
+    {"fetch", "fills a node's cache with an index's records", cmd_fetch},
     {"bench", "measures how fast the loader makes batches", cmd_bench},
     {"train", "trains a ResNet", cmd_train},
     {"eval", "measures the accuracy of a trained network", cmd_eval},

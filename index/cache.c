@@ -68,6 +68,16 @@ struct status cache_open(const char *folder, uint64_t bytes, struct cache **ret_
     return OK;
 }
 
+struct status cache_open_options(const struct cache_options *options, struct cache **ret_cache)
+{
+    *ret_cache = NULL;
+    if (options->folder)
+        return cache_open(options->folder, options->bytes, ret_cache);
+    if (options->bytes > 0)
+        FAIL(STATUS_USAGE, "--cache-size goes with --cache DIR");
+    return OK;
+}
+
 void cache_close(struct cache *cache)
 {
     if (!cache)
@@ -95,6 +105,7 @@ struct cache_statistics cache_statistics(struct cache *cache)
         .used_bytes = (uint64_t)(table->block_count - header->free_blocks) * CACHE_BLOCK_BYTES,
         .records = header->heap_count,
         .raw_records = header->raw_count,
+        .most_records = table->entry_count,
     };
     cache_unlock(cache);
     return statistics;
@@ -213,7 +224,8 @@ struct status cache_read(struct cache *cache, uint32_t session, uint64_t record,
 }
 
 enum cache_answer cache_claim(struct cache *cache, uint32_t session, uint64_t record,
-                              uint32_t length, uint64_t position, struct cache_claim *ret_claim)
+                              uint32_t length, uint64_t position, bool may_evict,
+                              struct cache_claim *ret_claim)
 {
     const double reap_every_s = 1;
     struct cache_table *table = &cache->table;
@@ -222,12 +234,13 @@ enum cache_answer cache_claim(struct cache *cache, uint32_t session, uint64_t re
     cache_lock(cache);
     uint64_t dataset = header->streams[header->sessions[session].stream].dataset;
     uint64_t key = cache_key(cache, session, record, position);
+    uint64_t evicted = may_evict ? key : UINT64_MAX;
     uint32_t at = table_find(table, dataset, record);
     if (at != CACHE_NONE) {
         answer = table->entries[at].state == ENTRY_READY ? CACHE_HELD : CACHE_COMING;
         if (answer == CACHE_HELD && key < table->entries[at].key)
             table_set_key(table, at, key);
-    } else if (length > 0 && table_make_room(table, table_blocks_of(length), key)) {
+    } else if (length > 0 && table_make_room(table, table_blocks_of(length), evicted)) {
         at = table_add(table, dataset, record, length, key, cache->number);
         *ret_claim = (struct cache_claim){at, table->entries[at].generation};
         answer = CACHE_CLAIMED;
@@ -363,9 +376,10 @@ static uint32_t shadow_add(struct cache *cache, const struct cache_raw *raw, uin
 }
 
 struct status cache_replace_raw(struct cache *cache, const struct cache_raw *raw, const void *bytes,
-                                uint32_t length, uint8_t encoding)
+                                uint32_t length, uint8_t encoding, bool *ret_replaced)
 {
     struct cache_table *table = &cache->table;
+    *ret_replaced = false;
     cache_lock(cache);
     uint32_t at = raw_find(cache, raw);
     if (length == 0 && at != CACHE_NONE)
@@ -381,7 +395,8 @@ struct status cache_replace_raw(struct cache *cache, const struct cache_raw *raw
     uint32_t crc32c = crc32c_update(0, bytes, length);
     cache_lock(cache);
     at = raw_find(cache, raw);
-    if (claim_holds(cache, &claim) && status.code == STATUS_DONE && at != CACHE_NONE)
+    *ret_replaced = claim_holds(cache, &claim) && status.code == STATUS_DONE && at != CACHE_NONE;
+    if (*ret_replaced)
         table_replace(table, at, shadow, encoding, crc32c);
     else if (claim_holds(cache, &claim))
         table_drop(table, shadow);

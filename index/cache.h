@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/option.h"
 #include "base/scope.h"
 #include "base/status.h"
 #include "index/order.h"
@@ -30,11 +31,33 @@ struct status cache_open(const char *folder, uint64_t bytes, struct cache **ret_
 void cache_close(struct cache *cache);
 CLEANUP_POINTER(cache_close, struct cache)
 
+/* The same as options of a command: rows in its table; `field` is the struct in its arguments. */
+struct cache_options {
+    const char *folder; /* NULL: no cache */
+    uint64_t bytes;
+};
+#define CACHE_OPTIONS(field)                                                                       \
+    {"cache",                                                                                      \
+     0,                                                                                            \
+     OPT_STRING,                                                                                   \
+     FIELD(field.folder),                                                                          \
+     .value = "DIR",                                                                               \
+     .not_stored = true,                                                                           \
+     .help = "keep records in this folder of a fast disk, for all processes of this machine"},     \
+    {                                                                                              \
+        "cache-size", 0, OPT_SIZE, FIELD(field.bytes),                                             \
+            .value = "BYTES", .not_stored = true,                                                  \
+            .help = "most that --cache takes of the disk; 0: what it has already"                  \
+    }
+/* *ret_cache is NULL where no folder is given; STATUS_USAGE where only a size is. */
+struct status cache_open_options(const struct cache_options *options, struct cache **ret_cache);
+
 /* What the cache holds. */
 struct cache_statistics {
     uint64_t bytes;      /* of its files */
     uint64_t used_bytes; /* of blocks that hold records */
     uint64_t records, raw_records;
+    uint64_t most_records; /* however small they are */
 };
 struct cache_statistics cache_statistics(struct cache *cache);
 
@@ -75,9 +98,10 @@ struct cache_claim {
 };
 /* Reserves the place of a record of `length` bytes that is needed at `position` or, where that is
  * over, later. CACHE_CLAIMED: cache_fill or cache_abandon has to follow. Else CACHE_HELD,
- * CACHE_COMING or CACHE_FULL. */
+ * CACHE_COMING or CACHE_FULL, which it is without `may_evict`, too, where nothing is free. */
 enum cache_answer cache_claim(struct cache *cache, uint32_t session, uint64_t record,
-                              uint32_t length, uint64_t position, struct cache_claim *ret_claim);
+                              uint32_t length, uint64_t position, bool may_evict,
+                              struct cache_claim *ret_claim);
 /* Keeps the bytes, as many as were claimed. `is_final`: there is no better form of them. What fails
  * is abandoned. */
 struct status cache_fill(struct cache *cache, const struct cache_claim *claim, const void *bytes,
@@ -101,6 +125,6 @@ struct status cache_read_raw(struct cache *cache, struct buffer *bytes, struct c
 /* Puts its better form in its place, unless somebody else has changed it or nothing is free for it:
  * nothing is evicted for that. `length` 0: there is no better form. */
 struct status cache_replace_raw(struct cache *cache, const struct cache_raw *raw, const void *bytes,
-                                uint32_t length, uint8_t encoding);
+                                uint32_t length, uint8_t encoding, bool *ret_replaced);
 
 #endif

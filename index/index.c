@@ -4,8 +4,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/crc32c.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "image/shard_reader.h"
@@ -289,6 +291,49 @@ const struct class_table *index_classes(const struct index *index)
 const char *index_provenance(const struct index *index)
 {
     return index->provenance;
+}
+
+/* Whether the CRCs of all records are known. */
+static struct status crcs_known(const struct index *index, bool *ret_known)
+{
+    const uint8_t *flags = index->sections.section[SECTION_FLAGS].data;
+    TRY(sections_check_all(&index->sections, SECTION_FLAGS));
+    *ret_known = true;
+    for (uint64_t i = 0; *ret_known && i < index->sections.record_count; i++)
+        *ret_known = flags[i] & INDEX_CRC_KNOWN;
+    return OK;
+}
+
+/* Appends what tells one file or folder from a later one of its name. */
+static struct status place_describe_change(const char *path, struct buffer *text)
+{
+    struct stat stat_of = {0};
+    if (!url_is(path) && stat(path, &stat_of) < 0)
+        return OK; /* told by who reads it */
+    return buffer_append_text(text, "%s %lld %lld %lld\n", path, (long long)stat_of.st_size,
+                              (long long)stat_of.st_mtim.tv_sec,
+                              (long long)stat_of.st_mtim.tv_nsec);
+}
+
+struct status index_identity(const struct index *index, uint64_t *ret_identity)
+{
+    CLEANUP(buffer_done) struct buffer text = {0};
+    uint8_t digest[SHA256_BYTES];
+    bool known;
+    for (enum index_section kind = SECTION_SHARDS; kind < SECTION_END; kind++) {
+        const struct section *section = &index->sections.section[kind];
+        if (kind != SECTION_PROVENANCE)
+            TRY(buffer_append_text(&text, "%" PRIu64 " %08" PRIx32 "\n", section->size_bytes,
+                                   section->crcs_crc));
+    }
+    TRY(crcs_known(index, &known));
+    if (!known)
+        TRY(place_describe_change(index->path, &text));
+    for (size_t i = 0; !known && i < index->shard_count; i++)
+        TRY(place_describe_change(index->shards[i].path, &text));
+    digest_sha256_bytes(text.data, text.length, digest);
+    *ret_identity = load_le64(digest);
+    return OK;
 }
 
 static struct status label_check(const struct index *index, uint64_t i, uint32_t label)

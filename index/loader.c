@@ -11,8 +11,10 @@
 #include "base/pool.h"
 #include "base/progress.h"
 #include "index/loader_memory.h"
+#include "index/prefetch.h"
 #include "index/read_ahead.h"
 #include "index/sampler.h"
+#include "index/url.h"
 
 /* A slot of the ring. It is free, or being filled (in `pending`, in step order), or held by the
  * caller. */
@@ -39,7 +41,9 @@ struct loader {
     size_t image_bytes;
     struct loader_memory memory;
     struct budget large;           /* scratch that images need beyond what threads keep */
-    struct read_ahead *read_ahead; /* NULL: only class folders, where it does nothing */
+    struct read_ahead *read_ahead; /* NULL: only class folders, where it does nothing … */
+    struct prefetch *prefetch;     /* … or this instead, for a cache and for URLs */
+    struct cache *own_cache;       /* NULL: none, or it is the caller's */
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t work;   /* workers: a slot became free, an epoch began, closing */
@@ -186,6 +190,7 @@ static struct status image_fill(struct worker *worker, struct slot *slot, uint32
         memset(out, 0, loader->image_bytes);
         return OK;
     }
+    work->place = batch->step * batch->count + image;
     struct status status =
         sampler_run(worker->sampler, batch->epoch, record, out, &batch->samples[image], work);
     if (status.code != STATUS_DONE) {
@@ -242,6 +247,7 @@ static struct status workers_start(struct loader *loader, unsigned threads)
         worker->loader = loader;
         TRY(sampler_open(loader->index, &loader->options, &worker->sampler));
         sampler_bound(worker->sampler, &loader->large, loader->memory.thread_bytes);
+        sampler_read_through(worker->sampler, loader->prefetch);
         int error = pthread_create(&worker->thread, NULL, worker_main, worker);
         if (error) {
             sampler_close(worker->sampler);
@@ -284,13 +290,58 @@ static struct status label_map_check(const struct loader *loader)
     return OK;
 }
 
-static struct status read_ahead_prepare(struct loader *loader)
+static bool has_shard(const struct index *index, bool (*is_such)(const struct source_shard *))
 {
-    uint32_t count = batch_count(&loader->options);
-    for (size_t i = 0; i < index_shard_count(loader->index); i++)
-        if (!shard_is_folder(index_shard(loader->index, i)))
-            return read_ahead_open(loader->index, loader->options.rank * count, count,
-                                   &loader->read_ahead);
+    bool found = false;
+    for (size_t i = 0; !found && i < index_shard_count(index); i++)
+        found = is_such(index_shard(index, i));
+    return found;
+}
+
+static bool shard_is_file(const struct source_shard *shard)
+{
+    return !shard_is_folder(shard);
+}
+
+static bool shard_is_url(const struct source_shard *shard)
+{
+    return url_is(shard->path);
+}
+
+static struct status prefetch_prepare(struct loader *loader, unsigned threads)
+{
+    const struct loader_options *options = &loader->options;
+    uint32_t count = batch_count(options);
+    struct cache *cache = options->cache ? options->cache : loader->own_cache;
+    const struct prefetch_options prefetch = {
+        .order = &loader->order,
+        .steps = loader_steps(loader),
+        .first_slot = options->rank * count,
+        .slots = count,
+        .counts_passes = options->mode == LOADER_EVAL,
+        .converters = options->cache ? (threads + 1) / 2 : 0,
+    };
+    return prefetch_open(loader->index, cache, &prefetch, &loader->prefetch);
+}
+
+static struct status ahead_prepare(struct loader *loader, unsigned threads)
+{
+    const struct loader_options *options = &loader->options;
+    const uint64_t usual_bytes = 256 << 20, least_bytes = 1 << 20;
+    uint32_t count = batch_count(options);
+    if (!options->cache && has_shard(loader->index, shard_is_url)) {
+        uint64_t bytes = usual_bytes; /* a quarter of a ceiling */
+        if (options->memory_bytes && options->memory_bytes / 4 < bytes)
+            bytes =
+                options->memory_bytes / 4 > least_bytes ? options->memory_bytes / 4 : least_bytes;
+        if (options->memory_bytes)
+            loader->options.memory_bytes -= bytes < options->memory_bytes ? bytes : 0;
+        TRY(cache_open(NULL, bytes, &loader->own_cache));
+    }
+    if (options->cache || loader->own_cache)
+        return prefetch_prepare(loader, threads);
+    if (has_shard(loader->index, shard_is_file))
+        return read_ahead_open(loader->index, options->rank * count, count, &loader->read_ahead);
     return OK;
 }
 
@@ -308,8 +359,7 @@ static struct status loader_prepare(struct loader *loader)
     TRY(memory_alloc((records + 7) / 8, 1, &loader->bad_records));
     uint32_t size = sampler_output_size(options);
     loader->image_bytes = tensor_image_bytes(&options->format, size, size);
-    TRY(sampler_open(loader->index, options, &loader->sampler));
-    return read_ahead_prepare(loader);
+    return sampler_open(loader->index, options, &loader->sampler);
 }
 
 /* Shares out the memory and makes the batches. */
@@ -355,6 +405,7 @@ struct status loader_open(struct index *index, const struct loader_options *opti
     budget_init(&loader->large, 0);
     unsigned threads = options->threads ? options->threads : cores_available();
     TRY(loader_prepare(loader));
+    TRY(ahead_prepare(loader, threads));
     TRY(loader_make_slots(loader, threads));
     TRY(workers_start(loader, threads));
     *ret_loader = MOVE(loader);
@@ -375,6 +426,10 @@ void loader_stop(struct loader *loader)
     loader->worker_count = 0;
     read_ahead_close(loader->read_ahead);
     loader->read_ahead = NULL;
+    prefetch_close(loader->prefetch);
+    loader->prefetch = NULL;
+    cache_close(loader->own_cache);
+    loader->own_cache = NULL;
 }
 
 void loader_close(struct loader *loader)
@@ -429,6 +484,8 @@ struct status loader_start(struct loader *loader, uint64_t epoch, uint64_t first
     loader->started_s = clock_seconds();
     if (loader->read_ahead)
         read_ahead_start(loader->read_ahead, &loader->order, first_step, steps);
+    if (loader->prefetch)
+        prefetch_start(loader->prefetch, &loader->order, first_step);
     loader->next_step = first_step;
     loader->end_step = steps;
     pthread_cond_broadcast(&loader->work);
@@ -571,6 +628,16 @@ void loader_statistics(const struct loader *loader, struct loader_statistics *re
                                    loader->worker_count * loader->memory.thread_bytes +
                                    budget_peak(&locked->large);
     pthread_mutex_unlock(&locked->mutex);
+    if (!loader->prefetch)
+        return;
+    struct prefetch_statistics fetched = prefetch_statistics(loader->prefetch);
+    ret_statistics->has_cache = true;
+    ret_statistics->fetched = fetched.fetched;
+    ret_statistics->fetched_bytes = fetched.fetched_bytes;
+    ret_statistics->converted = fetched.converted;
+    ret_statistics->fetch_wait_seconds = fetched.wait_seconds;
+    if (loader->own_cache)
+        ret_statistics->memory_bytes += cache_statistics(loader->own_cache).bytes;
 }
 
 struct status loader_sample(struct loader *loader, uint64_t epoch, uint64_t step, uint32_t slot,

@@ -19,6 +19,7 @@
 #include "image/crop.h"
 #include "image/pixels.h"
 #include "image/tensor.h"
+#include "index/cache.h"
 #include "index/index.h"
 #include "index/loader_statistics.h"
 #include "index/order.h"
@@ -47,6 +48,7 @@ struct loader_options {
     bool background;       /* threads give way to others that compute on the same cores */
     bool drop_last;
     enum loader_on_error on_error;
+    struct cache *cache;      /* borrowed; NULL: none, but what is read ahead of URLs, in memory */
     const int32_t *label_map; /* NULL, or for each of the index's classes the label to give out (−1
                                  is refused) */
 };

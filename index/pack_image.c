@@ -4,15 +4,13 @@
 
 #include "base/crc32c.h"
 #include "base/memory.h"
-#include "image/jpeg_take.h"
 #include "index/dct_record.h"
 #include "index/shard_writer.h"
 
 void pack_scratch_done(struct pack_scratch *scratch)
 {
-    restorer_done(&scratch->restorer);
+    dct_maker_done(&scratch->maker);
     buffer_done(&scratch->original);
-    buffer_done(&scratch->rebuilt);
     buffer_done(&scratch->jpeg);
     decoder_close(scratch->decoder);
     resampler_close(scratch->resampler);
@@ -126,58 +124,16 @@ static struct status file_encode_anew(const struct pack_options *options,
 /* --- Into `dct` ----------------------------------------------------------------------------------
  */
 
-/* The record gives the file back, or it is not kept. */
-static struct status dct_verify(struct pack_scratch *scratch, const struct buffer *file,
-                                const uint8_t *record, size_t length,
-                                enum jpeg_refusal *ret_refusal)
-{
-    struct buffer *rebuilt = &scratch->rebuilt;
-    struct status status =
-        record_restore(&scratch->restorer, ENCODING_DCT, record, length, rebuilt);
-    if (status.code == STATUS_NO_MEMORY)
-        return status;
-    if (status.code != STATUS_DONE || rebuilt->length != file->length ||
-        memcmp(rebuilt->data, file->data, file->length) != 0)
-        *ret_refusal = JPEG_REFUSED_ROUND_TRIP;
-    status_ignore(status);
-    return OK;
-}
-
-/* Appends the record of scratch->restorer's coefficients, unless another file would come back. */
-static struct status coefficients_append(struct pack_scratch *scratch, const struct buffer *file,
-                                         struct buffer *out, enum jpeg_refusal *ret_refusal)
-{
-    const struct restorer *parts = &scratch->restorer;
-    size_t begin = out->length;
-    TRY(dct_record_write(&parts->coefficients, parts->kept.data, parts->kept.length, out));
-    size_t length = out->length - begin;
-    TRY(buffer_reserve(out, out->length + SHARD_PADDING));
-    return dct_verify(scratch, file, out->data + begin, length, ret_refusal);
-}
-
 /* Appends a file's `dct` record and sets the item's size, or appends nothing and says why in
  * finding->refusal. */
 static struct status dct_append(struct pack_scratch *scratch, const struct buffer *file,
                                 struct buffer *out, struct pack_finding *finding)
 {
-    struct restorer *parts = &scratch->restorer;
-    size_t begin = out->length;
-    if (!parts->scanner)
-        TRY(jpeg_scanner_open(&parts->scanner));
-    TRY(jpeg_take(parts->scanner, file->data, file->length, &parts->coefficients, &parts->kept,
-                  &finding->refusal));
-    if (finding->refusal != JPEG_TAKEN)
-        return OK;
-    struct status status = coefficients_append(scratch, file, out, &finding->refusal);
-    if (status.code == STATUS_UNSUPPORTED) {
-        finding->refusal = JPEG_REFUSED_EXTREME;
-        status_clear(&status);
-    }
-    if (finding->refusal != JPEG_TAKEN)
-        out->length = begin;
-    const struct frame *frame = &parts->coefficients.frame;
-    item_set_size(&finding->item, frame->width, frame->height);
-    return status;
+    TRY(dct_make(&scratch->maker, file, out, &finding->refusal));
+    const struct frame *frame = &scratch->maker.restorer.coefficients.frame;
+    if (finding->refusal == JPEG_TAKEN)
+        item_set_size(&finding->item, frame->width, frame->height);
+    return OK;
 }
 
 /* --- Records -------------------------------------------------------------------------------------
@@ -196,7 +152,7 @@ static struct status record_examine(const struct pack_options *options,
     item_set_size(&finding->item, record.frame.width, record.frame.height);
     if (!options->decode)
         return OK;
-    TRY(record_restore(&scratch->restorer, finding->item.encoding, bytes, length,
+    TRY(record_restore(&scratch->maker.restorer, finding->item.encoding, bytes, length,
                        &scratch->original));
     return picture_decode(scratch, scratch->original.data, scratch->original.length);
 }
@@ -316,7 +272,7 @@ static struct status image_copy(const struct pack_source *from, size_t i,
 static struct status original_read(const struct pack_source *from, size_t i,
                                    struct pack_scratch *scratch)
 {
-    struct restorer *restorer = &scratch->restorer;
+    struct restorer *restorer = &scratch->maker.restorer;
     enum record_encoding encoding = from->source->items[i].encoding;
     if (encoding == ENCODING_JPEG) {
         scratch->original.length = 0;

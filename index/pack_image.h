@@ -6,14 +6,13 @@
 #include "image/decode.h"
 #include "image/resample.h"
 #include "image/shard_reader.h"
+#include "index/dct_make.h"
 #include "index/pack.h"
-#include "index/record_original.h"
 
 /* Scratch of one thread. Zero it to start. */
 struct pack_scratch {
-    struct restorer restorer; /* its parts serve encoding, too */
+    struct dct_maker maker;
     struct buffer original; /* the file that is to be packed, where it is not packed as it stands */
-    struct buffer rebuilt;  /* what a new record gives back */
     struct buffer jpeg;     /* what was encoded anew */
     struct decoder *decoder;
     struct resampler *resampler;

@@ -67,17 +67,33 @@ void record_image_close(struct record_image *image)
     memory_free(image);
 }
 
-struct status record_image_read(struct record_image *image, uint64_t number,
-                                struct record *ret_record)
+/* Looks at the bytes that were read. */
+static struct status bytes_open(struct record_image *image, uint64_t number, uint8_t encoding)
 {
-    struct buffer *bytes = &image->scratch.bytes;
-    TRY(index_record(image->index, number, ret_record));
-    TRY(index_read(image->index, number, bytes));
-    image->is_dct = ret_record->encoding == ENCODING_DCT;
+    const struct buffer *bytes = &image->scratch.bytes;
+    image->is_dct = encoding == ENCODING_DCT;
     if (!image->is_dct)
         return OK;
     return index_blame_bytes(image->index, number,
                              dct_record_open(bytes->data, bytes->length, &image->dct));
+}
+
+struct status record_image_read(struct record_image *image, uint64_t number,
+                                struct record *ret_record)
+{
+    TRY(index_record(image->index, number, ret_record));
+    TRY(index_read(image->index, number, &image->scratch.bytes));
+    return bytes_open(image, number, ret_record->encoding);
+}
+
+struct status record_image_fetch(struct record_image *image, struct prefetch *prefetch,
+                                 uint64_t place, uint64_t number, struct record *ret_record)
+{
+    struct buffer *bytes = &image->scratch.bytes;
+    TRY(index_record(image->index, number, ret_record));
+    TRY(prefetch_read(prefetch, place, number, bytes, &ret_record->encoding));
+    ret_record->length = (uint32_t)bytes->length;
+    return bytes_open(image, number, ret_record->encoding);
 }
 
 struct status record_image_probe(struct record_image *image, struct image_info *ret_info)

@@ -12,6 +12,7 @@
 #include "image/pixels.h"
 #include "image/tensor.h"
 #include "index/index.h"
+#include "index/prefetch.h"
 
 /* Scratch of one thread, and the record that was read last. */
 struct record_image;
@@ -28,6 +29,10 @@ CLEANUP_POINTER(record_image_close, struct record_image)
  * not. */
 struct status record_image_read(struct record_image *image, uint64_t number,
                                 struct record *ret_record);
+/* The same through a prefetch (prefetch.h), at a place of its epoch. Length and encoding of
+ * *ret_record are those of the bytes that came. */
+struct status record_image_fetch(struct record_image *image, struct prefetch *prefetch,
+                                 uint64_t place, uint64_t number, struct record *ret_record);
 /* What the stored bytes say of the image. */
 struct status record_image_probe(struct record_image *image, struct image_info *ret_info);
 

@@ -11,6 +11,7 @@ struct sampler {
     struct record_image *image;
     struct budget *budget; /* for scratch beyond kept_bytes; NULL: no bounds */
     uint64_t kept_bytes;
+    struct prefetch *prefetch; /* NULL: records are read from the index */
 };
 
 struct status sampler_open(struct index *index, const struct loader_options *options,
@@ -37,6 +38,11 @@ void sampler_bound(struct sampler *sampler, struct budget *budget, uint64_t kept
 {
     sampler->budget = budget;
     sampler->kept_bytes = kept_bytes;
+}
+
+void sampler_read_through(struct sampler *sampler, struct prefetch *prefetch)
+{
+    sampler->prefetch = prefetch;
 }
 
 uint32_t sampler_output_size(const struct loader_options *options)
@@ -86,8 +92,11 @@ struct status sampler_run(struct sampler *sampler, uint64_t epoch, uint64_t reco
 {
     struct record record;
     double start = clock_seconds();
-    TRY(index_blame(sampler->index, record_number,
-                    record_image_read(sampler->image, record_number, &record)));
+    struct status status = sampler->prefetch
+                               ? record_image_fetch(sampler->image, sampler->prefetch, work->place,
+                                                    record_number, &record)
+                               : record_image_read(sampler->image, record_number, &record);
+    TRY(index_blame(sampler->index, record_number, status));
     double read = clock_seconds();
     work->read_seconds += read - start;
     work->bytes += record.length;

@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "base/status.h"
 #include "index/loader.h"
+#include "index/prefetch.h"
 
 struct sampler;
 
@@ -22,11 +23,15 @@ CLEANUP_POINTER(sampler_close, struct sampler)
  * (borrowed), which may have to be waited for, and freed after it. */
 void sampler_bound(struct sampler *sampler, struct budget *budget, uint64_t kept_bytes);
 
+/* Has sampler_run read through `prefetch` (borrowed). */
+void sampler_read_through(struct sampler *sampler, struct prefetch *prefetch);
+
 /* Height and width of every image that the options produce. */
 uint32_t sampler_output_size(const struct loader_options *options);
 
 /* Seconds and bytes of what a sampler did, added up. */
 struct sampler_work {
+    uint64_t place; /* set before: of the record in the prefetch's epoch; not used without one */
     uint64_t bytes;
     double read_seconds, decode_seconds;
 };

@@ -77,7 +77,7 @@ static enum cache_answer record_insert(struct cache *cache, uint32_t session, ui
 {
     CLEANUP(memory_free) uint8_t *bytes = NULL;
     struct cache_claim claim;
-    enum cache_answer answer = cache_claim(cache, session, record, length, position, &claim);
+    enum cache_answer answer = cache_claim(cache, session, record, length, position, true, &claim);
     if (answer != CACHE_CLAIMED)
         return answer;
     assert_ok(memory_alloc(length, 1, &bytes));
@@ -169,15 +169,15 @@ static void test_claims_end(void **state)
     struct cache_reading reading = reading_make(DATASET, RECORDS, true, 1);
     uint32_t session = session_open(cache, &reading);
     cache_session_start(cache, session, 0, 0);
-    assert_int_equal(cache_claim(cache, session, 3, 100, 0, &claim), CACHE_CLAIMED);
-    assert_int_equal(cache_claim(cache, session, 3, 100, 0, &none), CACHE_COMING);
+    assert_int_equal(cache_claim(cache, session, 3, 100, 0, true, &claim), CACHE_CLAIMED);
+    assert_int_equal(cache_claim(cache, session, 3, 100, 0, true, &none), CACHE_COMING);
     assert_false(record_check(cache, session, 3, 100, 0));
     cache_abandon(cache, &claim);
     assert_int_equal(cache_statistics(cache).used_bytes, 0);
     /* What does not fit in any way is said so, and an empty record is not kept. */
-    assert_int_equal(cache_claim(cache, session, 3, BUDGET, 0, &claim), CACHE_FULL);
-    assert_int_equal(cache_claim(cache, session, 3, UINT32_MAX, 0, &claim), CACHE_FULL);
-    assert_int_equal(cache_claim(cache, session, 3, 0, 0, &claim), CACHE_FULL);
+    assert_int_equal(cache_claim(cache, session, 3, BUDGET, 0, true, &claim), CACHE_FULL);
+    assert_int_equal(cache_claim(cache, session, 3, UINT32_MAX, 0, true, &claim), CACHE_FULL);
+    assert_int_equal(cache_claim(cache, session, 3, 0, 0, true, &claim), CACHE_FULL);
 }
 
 static void test_better_forms(void **state)
@@ -188,6 +188,7 @@ static void test_better_forms(void **state)
     struct cache_raw raw, again;
     enum cache_answer answer;
     uint8_t encoding, better[3 * CACHE_BLOCK_BYTES];
+    bool replaced;
     memset(better, 0x5a, sizeof better);
     assert_ok(cache_open(NULL, BUDGET, &cache));
     struct cache_reading reading = reading_make(DATASET, RECORDS, true, 1);
@@ -201,9 +202,11 @@ static void test_better_forms(void **state)
     assert_int_equal(answer, CACHE_HELD);
     assert_ok(cache_read_raw(cache, &bytes, &again, &answer));
     assert_true(raw.record != again.record);
-    assert_ok(cache_replace_raw(cache, &raw, better, sizeof better, ENCODING_DCT));
-    assert_ok(cache_replace_raw(cache, &raw, better, 10, ENCODING_DCT)); /* is final by now */
-    assert_ok(cache_replace_raw(cache, &again, NULL, 0, ENCODING_DCT));
+    assert_ok(cache_replace_raw(cache, &raw, better, sizeof better, ENCODING_DCT, &replaced));
+    assert_true(replaced);
+    assert_ok(cache_replace_raw(cache, &raw, better, 10, ENCODING_DCT, &replaced)); /* is final */
+    assert_false(replaced);
+    assert_ok(cache_replace_raw(cache, &again, NULL, 0, ENCODING_DCT, &replaced));
     assert_int_equal(cache_statistics(cache).raw_records, 0);
     assert_int_equal(cache_statistics(cache).records, 2);
     assert_int_equal(cache_statistics(cache).used_bytes, 4 * CACHE_BLOCK_BYTES);
@@ -546,7 +549,8 @@ static void child_run(uint64_t number, unsigned rounds)
             continue;
         if (random_below(&stream, 8) > 0)
             record_insert(cache, session, record, length, position);
-        else if (cache_claim(cache, session, record, length, position, &claim) == CACHE_CLAIMED)
+        else if (cache_claim(cache, session, record, length, position, true, &claim) ==
+                 CACHE_CLAIMED)
             cache_abandon(cache, &claim);
     }
     cache_close(cache);
@@ -627,19 +631,19 @@ static void test_claims_of_the_dead(void **state)
     if (pid == 0) {
         struct cache *own = NULL;
         uint32_t own_session = filled_open(&own, BUDGET);
-        bool claimed = cache_claim(own, own_session, 5, 100, 0, &claim) == CACHE_CLAIMED;
+        bool claimed = cache_claim(own, own_session, 5, 100, 0, true, &claim) == CACHE_CLAIMED;
         if (write(ready[1], claimed ? "y" : "n", 1) == 1)
             pause();
         _exit(1);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(byte, 'y');
-    assert_int_equal(cache_claim(cache, session, 5, 100, 0, &claim), CACHE_COMING);
+    assert_int_equal(cache_claim(cache, session, 5, 100, 0, true, &claim), CACHE_COMING);
     kill(pid, SIGKILL);
     child_end(pid, true);
     struct cache *another = folder_open(BUDGET); /* whoever comes clears up */
     cache_close(another);
-    assert_int_equal(cache_claim(cache, session, 5, 100, 0, &claim), CACHE_CLAIMED);
+    assert_int_equal(cache_claim(cache, session, 5, 100, 0, true, &claim), CACHE_CLAIMED);
     cache_abandon(cache, &claim);
     close(ready[0]);
     close(ready[1]);

@@ -112,6 +112,7 @@ static struct status sets_open(struct dataset *dataset, const struct train_optio
     CLEANUP(memory_free) char *train = NULL;
     CLEANUP(memory_free) char *val = NULL;
     TRY(access_open(&options->access, &dataset->access));
+    TRY(cache_open_options(&options->cache, &dataset->cache));
     if (with_train) {
         TRY(part_path(options->train, options->data, "train", &train));
         TRY(train_open(dataset, options, train, model_classes));
@@ -164,6 +165,7 @@ void dataset_close(struct dataset *dataset)
     index_close(dataset->train_index);
     index_close(dataset->val_index);
     access_close(dataset->access);
+    cache_close(dataset->cache);
     class_table_free(dataset->classes);
     memory_free(dataset->val_label_map);
     memory_free(dataset);
@@ -244,6 +246,7 @@ struct status dataset_start_train(struct dataset *dataset, const struct train_op
         return feed_open_synthetic(&synthetic, &dataset->train);
     }
     struct loader_options loader = dataset_loader_options(options, format, image_size);
+    loader.cache = dataset->cache;
     loader.global_batch = division_micro_batch(division);
     loader.rank = division->rank;
     loader.world_size = division->processes;
@@ -271,6 +274,7 @@ struct status dataset_start_val(struct dataset *dataset, const struct train_opti
     if (!dataset->val_index)
         return OK;
     struct loader_options loader = dataset_loader_options(options, format, crop);
+    loader.cache = dataset->cache;
     loader.mode = LOADER_EVAL;
     loader.global_batch = dataset_val_batch(dataset, options, division);
     loader.rank = division->rank;

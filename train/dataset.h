@@ -15,6 +15,7 @@
 
 struct dataset {
     struct access *access;                 /* of the indexes; NULL: synthetic */
+    struct cache *cache;                   /* of their records; NULL: none */
     struct class_table *classes;           /* the network's */
     struct index *train_index, *val_index; /* NULL: synthetic, or not asked for */
     struct feed *train, *val;              /* NULL until they are started */

@@ -145,6 +145,7 @@ const struct option train_option_table[] = {
     {"memory", 0, OPT_SIZE, FIELD(memory), .value = "BYTES",
      .help = "ceiling of each set's batches and scratch, beyond the page cache; 0: what three "
              "batches and the threads usually need"},
+    CACHE_OPTIONS(cache),
     ACCESS_OPTIONS(access),
     {"out", 0, OPT_STRING, FIELD(out), .value = "RUN_DIR",
      .help = "folder of checkpoints and log (default %d)", .not_stored = true},

@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "index/access.h"
+#include "index/cache.h"
 #include "train/backend.h"
 #include "train/ema.h"
 #include "train/ramp.h"
@@ -36,6 +37,7 @@ struct train_options {
     int64_t workers; /* loader threads; 0: cores */
     uint64_t memory; /* bytes of the loader; 0: as usual */
     struct access_options access;
+    struct cache_options cache;
 
     /* Network and device */
     int arch; /* index into network_names */

@@ -101,7 +101,7 @@ struct status run_log_test(struct run_log *log, const struct line *line)
 struct status run_log_loader(struct run_log *log, uint64_t epoch,
                              const struct loader_statistics *statistics)
 {
-    char text[128];
+    char text[LOADER_STATISTICS_TEXT_BYTES];
     struct json *record = json_object_new();
     json_set_integer(record, "epoch", (int64_t)epoch);
     loader_statistics_store(statistics, record);
