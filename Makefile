@@ -117,7 +117,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo --fmad=false --threads 2 -Xcompiler -fPIC
 CUDA_LIBS := -L$(CUDA)/lib64 -lcudart_static -lcudnn -lnccl -Wl,-rpath,$(CUDA)/lib64 -lrt -ldl -lm
 endif
 # Sanitizers see the same host code in the tests, beside the stand-ins.
-MODULES += $(if $(SAN),,$(if $(HAVE_CUDA),$(if $(wildcard train/cuda/backend.c),$(BUILD)/headrace-cuda.so)))
+MODULES += $(if $(SAN),,$(if $(HAVE_CUDA),$(if $(wildcard train/cuda/backend.c),$(addprefix $(BUILD)/headrace-,cuda.so nodriver.so))))
 
 # --- Flags ------------------------------------------------------------------------------------------
 
@@ -252,13 +252,13 @@ $(BUILD)/gpu/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(TRAIN_OBJ) $(CUDA_G
 $(BUILD)/gpu/test_cuda_parity: $(CUDA_OBJ) $(addprefix $(BUILD)/obj/tests/support/,rig.o replicas.o session.o) $(REF64)
 
 # The real cuDNN makes the backend's plans for described devices; it looks for a driver, which has no devices.
-$(BUILD)/tests/test_cuda_plans: $(PLAN_OBJ) | $(BUILD)/tests/driver/libcuda.so
+$(BUILD)/tests/test_cuda_plans: $(PLAN_OBJ) | $(BUILD)/headrace-nodriver.so
 $(BUILD)/tests/test_cuda_plans: LIBS += $(CUDA_LIBS)
 
-$(BUILD)/tests/driver/libcuda.so: $(BUILD)/obj/tests/cuda/driver/no_device.o
-	@mkdir -p $(@D)
+# Its soname is what cuDNN asks the loader for.
+$(BUILD)/headrace-nodriver.so: $(BUILD)/obj/train/nodriver/driver.o
 	$(call say,LINK)
-	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ $(HR_LDFLAGS)
+	$(Q)$(CC) -shared -Wl,-soname,libcuda.so $^ -o $@ $(HR_LDFLAGS)
 
 $(BUILD)/tests/test_ema: | $(if $(HAVE_CUDA),$(BUILD)/trial/headrace-cuda.so)
 

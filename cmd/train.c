@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "train/comm.h"
+#include "train/forecast.h"
 #include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer.h"
@@ -27,9 +28,27 @@ static const struct option_usage usage = {
                "256\n"
                "mpirun -np 4 headrace train --data datasets/imagenet --batch-size 256\n"
                "torchrun --no-python --nproc-per-node 4 headrace train --data datasets/imagenet\n"
+               "headrace train -a resnet50 -b 256 --plan --plan-device h100\n"
                "headrace train --synthetic --synthetic-images 32 -b 8 -a resnet18 --image-size 32 "
                "--epochs 1",
 };
+
+/* What a run would take, in place of the run; of several processes rank 0 says it. */
+static struct status plan_print(const struct train_options *options, struct comm *comm,
+                                const struct checkpoint *checkpoint)
+{
+    CLEANUP(forecast_free) struct forecast *forecast = NULL;
+    CLEANUP(buffer_done) struct buffer text = {0};
+    if (comm_rank(comm) > 0)
+        return OK;
+    TRY(forecast_make(options, comm, checkpoint, &forecast));
+    if (options->json) {
+        CLEANUP(json_free) struct json *value = forecast_json(forecast);
+        return command_print_json(value);
+    }
+    TRY(forecast_append(forecast, &text));
+    return command_print_text(&text);
+}
 
 static struct status train(struct comm *comm, struct train_options *options,
                            struct option_parse *parse)
@@ -40,6 +59,10 @@ static struct status train(struct comm *comm, struct train_options *options,
     struct metric_sums sums;
     TRY(ranks_settle(comm));
     TRY(setup_make(comm, options, parse, &recipe, &checkpoint));
+    if (options->plan) {
+        CLEANUP(checkpoint_free) struct checkpoint *resumed = checkpoint;
+        return plan_print(options, comm, resumed);
+    }
     TRY(trainer_open(options, comm, checkpoint, stdout, &trainer));
     return options->evaluate ? trainer_evaluate(trainer, &sums) : trainer_run(trainer);
 }

@@ -362,14 +362,35 @@ static struct status loader_prepare(struct loader *loader)
     return sampler_open(loader->index, options, &loader->sampler);
 }
 
+static struct status batch_bytes(const struct loader_options *options, uint64_t *ret_bytes)
+{
+    const uint64_t count = batch_count(options);
+    const uint32_t size = sampler_output_size(options);
+    const size_t place_bytes = sizeof(int32_t) + sizeof(struct batch_sample);
+    if (!size_multiply(count, tensor_image_bytes(&options->format, size, size) + place_bytes,
+                       ret_bytes))
+        FAIL(STATUS_NO_MEMORY, "a batch of %u images is too large", (unsigned)count);
+    return OK;
+}
+
+struct status loader_forecast(const struct loader_options *options, uint64_t *ret_bytes)
+{
+    const unsigned threads = options->threads ? options->threads : cores_available();
+    uint64_t slot_bytes;
+    TRY(batch_bytes(options, &slot_bytes));
+    const struct loader_memory usual = loader_memory_usual(options, slot_bytes, threads);
+    *ret_bytes = options->memory_bytes ? options->memory_bytes
+                                       : usual.slots * usual.slot_bytes +
+                                             threads * usual.thread_bytes + usual.large_bytes;
+    return OK;
+}
+
 /* Shares out the memory and makes the batches. */
 static struct status loader_make_slots(struct loader *loader, unsigned threads)
 {
     const struct loader_options *options = &loader->options;
-    uint64_t count = batch_count(options), bytes;
-    const size_t place_bytes = sizeof(int32_t) + sizeof(struct batch_sample);
-    if (!size_multiply(count, loader->image_bytes + place_bytes, &bytes))
-        FAIL(STATUS_NO_MEMORY, "a batch of %u images is too large", (unsigned)count);
+    uint64_t bytes;
+    TRY(batch_bytes(options, &bytes));
     TRY(loader_memory_plan(loader->index, options, bytes, threads, &loader->memory));
     loader->large.capacity_bytes = loader->memory.large_bytes;
     loader->slot_cap = loader->memory.most_slots;

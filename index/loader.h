@@ -72,6 +72,10 @@ struct batch {
 
 struct loader;
 
+/* Bytes that a loader with these options takes at most beyond the page cache, while the caller
+ * holds one batch at a time. */
+struct status loader_forecast(const struct loader_options *options, uint64_t *ret_bytes);
+
 /* `index` is borrowed and must outlive the loader. */
 struct status loader_open(struct index *index, const struct loader_options *options,
                           struct loader **ret_loader);

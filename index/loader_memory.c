@@ -13,12 +13,14 @@ static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-static struct loader_memory usual_plan(const struct loader_options *options, unsigned threads)
+struct loader_memory loader_memory_usual(const struct loader_options *options, uint64_t slot_bytes,
+                                         unsigned threads)
 {
     unsigned slots = options->slots ? options->slots : usual_slots;
     return (struct loader_memory){
         .slots = slots,
         .most_slots = 4 * slots,
+        .slot_bytes = slot_bytes,
         .thread_bytes =
             clamp(usual_large_bytes / 2 / threads, usual_thread_bytes, most_thread_bytes),
         .large_bytes = usual_large_bytes,
@@ -56,8 +58,7 @@ struct status loader_memory_plan(const struct index *index, const struct loader_
                                  uint64_t slot_bytes, unsigned threads,
                                  struct loader_memory *ret_memory)
 {
-    struct loader_memory plan = usual_plan(options, threads);
-    plan.slot_bytes = slot_bytes;
+    struct loader_memory plan = loader_memory_usual(options, slot_bytes, threads);
     *ret_memory = plan;
     if (!options->memory_bytes)
         return usual_check(&plan);

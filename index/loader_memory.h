@@ -16,10 +16,15 @@ struct loader_memory {
     uint64_t large_bytes;       /* beside that, for all threads */
 };
 
-/* `threads` is the number that runs. options->memory_bytes 0: three batches, 16 to 64 MiB a thread,
- * 256 MiB for large images. Else no more than that, whatever the caller holds and however large the
- * images are whose sizes the index knows. Fails with STATUS_USAGE, telling the least that is
- * needed, and where three batches are more than the machine has.
+/* What a loader takes without options->memory_bytes: three batches, 16 to 64 MiB a thread, 256 MiB
+ * for large images. */
+struct loader_memory loader_memory_usual(const struct loader_options *options, uint64_t slot_bytes,
+                                         unsigned threads);
+
+/* `threads` is the number that runs. options->memory_bytes 0: as usual. Else no more than that,
+ * whatever the caller holds and however large the images are whose sizes the index knows. Fails
+ * with STATUS_USAGE, telling the least that is needed, and where three batches are more than the
+ * machine has.
  */
 struct status loader_memory_plan(const struct index *index, const struct loader_options *options,
                                  uint64_t slot_bytes, unsigned threads,

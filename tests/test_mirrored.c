@@ -22,7 +22,10 @@ static void test_what_logits_say(void **state)
 }
 
 enum { BATCH = 3, SIDE = 32, CLASSES = 10, IMAGE = 3 * SIDE * SIDE };
-static const struct plan_config config = {PLAN_EVAL, BATCH, SIDE, SIDE, 0};
+static const struct plan_config config = {.mode = PLAN_EVAL,
+                                          .batch = BATCH,
+                                          .height = SIDE,
+                                          .width = SIDE};
 
 static void images_draw(float *images)
 {

@@ -31,7 +31,7 @@ static void session_open(struct session *s, unsigned threads)
     assert_ok(network_open("resnet18", CLASSES, &s->network));
     assert_ok(s->ops->store_open(s->backend, s->network, &s->store));
     assert_ok(initialise_store(s->network, s->ops, s->store, 1, true));
-    struct plan_config plan = {PLAN_TRAIN, BATCH, SIDE, SIDE, 0};
+    struct plan_config plan = {.mode = PLAN_TRAIN, .batch = BATCH, .height = SIDE, .width = SIDE};
     assert_ok(s->ops->plan_open(s->store, &plan, &s->train));
     plan.mode = PLAN_EVAL;
     assert_ok(s->ops->plan_open(s->store, &plan, &s->eval));
@@ -228,7 +228,7 @@ static void test_refusals(void **state)
     s->labels[0] = CLASSES;
     struct step_input input = {.images = s->images, .labels = s->labels, .valid = BATCH};
     assert_fails(s->ops->plan_forward(s->eval, &input), STATUS_USAGE, "label of image 0");
-    struct plan_config one_value = {PLAN_TRAIN, 1, SIDE, SIDE, 0};
+    struct plan_config one_value = {.mode = PLAN_TRAIN, .batch = 1, .height = SIDE, .width = SIDE};
     struct plan *plan = NULL;
     assert_fails(s->ops->plan_open(s->store, &one_value, &plan), STATUS_USAGE,
                  "one value a channel");

@@ -4,6 +4,17 @@ const char *const train_dtype_names[] = {
     [DTYPE_AUTO] = "auto", [DTYPE_F32] = "f32",   [DTYPE_TF32] = "tf32",
     [DTYPE_BF16] = "bf16", [DTYPE_FP16] = "fp16", NULL,
 };
+const char *const memory_kind_names[] = {
+    [MEMORY_PARAMETERS] = "parameters",
+    [MEMORY_GRADIENTS] = "gradients",
+    [MEMORY_OPTIMIZER] = "optimizer",
+    [MEMORY_AVERAGE] = "average",
+    [MEMORY_ACTIVATIONS] = "activations",
+    [MEMORY_WORKSPACE] = "workspace",
+    [MEMORY_BATCHES] = "batches",
+    [MEMORY_OTHER] = "other",
+    NULL,
+};
 const char *const optimizer_names[] = {"sgd", "lars", NULL};
 
 struct status step_check_labels(const int32_t *labels, uint32_t batch, uint32_t classes)

@@ -38,6 +38,46 @@ extern const char *const train_dtype_names[]; /* by value; ends in NULL */
 
 struct comm; /* train/comm.h */
 
+/* A backend that is only asked what training would take: nothing is allocated on the device or
+ * computed there, so that none needs to be. Of its functions only those that open and close,
+ * store_begin, store_average, memory and plan_choices may be called. */
+enum forecast_mode {
+    FORECAST_NONE = 0,
+    FORECAST_PLANS, /* as training would plan */
+    FORECAST_SIZES, /* quicker: what takes long to plan has its tensors, but no choice and no
+                       workspace */
+};
+
+/* What memory is for. */
+enum memory_kind {
+    MEMORY_PARAMETERS = 0, /* and copies of them as plans want them */
+    MEMORY_GRADIENTS,      /* of parameters */
+    MEMORY_OPTIMIZER,
+    MEMORY_AVERAGE,     /* of parameters over steps */
+    MEMORY_ACTIVATIONS, /* and the gradients at them */
+    MEMORY_WORKSPACE,   /* of the libraries' operations */
+    MEMORY_BATCHES,     /* on their way to the device */
+    MEMORY_OTHER,
+    MEMORY_KIND_COUNT,
+};
+extern const char *const memory_kind_names[]; /* by value: "parameters"; ends in NULL */
+
+struct memory_use {
+    uint64_t bytes[MEMORY_KIND_COUNT]; /* of the first device; all take as much */
+    uint64_t pinned_bytes;             /* of the host, for each device */
+    uint64_t capacity_bytes;           /* of a device; 0: not known */
+    uint64_t reserved_bytes;           /* of that, for what nobody here allocates */
+    bool on_host;                      /* the device's memory is the machine's */
+};
+
+/* What computes a part of a plan. */
+struct plan_choice {
+    const char *text; /* operation, shape, implementation; borrowed for the call */
+    unsigned uses;    /* in the plan */
+    uint64_t workspace_bytes;
+};
+typedef struct status plan_choice_fn(const struct plan_choice *choice, void *context);
+
 struct backend_config {
     enum train_dtype dtype;
     unsigned threads;  /* CPU threads; 0: cores_available() */
@@ -48,6 +88,9 @@ struct backend_config {
     bool deterministic;
     bool tune;              /* time the plans that are to choose from */
     const char *plan_cache; /* folder of plans made before, borrowed for the call; NULL: none */
+    enum forecast_mode forecast;
+    const char *forecast_device; /* a device by name, borrowed for the call; NULL: the first one
+                                    that is there */
 };
 
 /* One parameter has up to four tensors of its shape. */
@@ -64,6 +107,8 @@ struct plan_config {
     enum plan_mode mode;
     uint32_t batch, height, width;
     float label_smoothing; /* training loss only */
+    bool adds, mixes;      /* some micro-batches' gradients will be added to others'; images will be
+                              mixed: memory for that is provided as the plan is opened */
 };
 
 struct step_input {
@@ -209,6 +254,12 @@ struct backend_ops {
     struct status (*plan_logits)(struct plan *plan, float *ret_logits);
     /* Bytes held by the plan and store, for the log. */
     uint64_t (*plan_bytes)(const struct plan *plan);
+
+    /* For forecasts; NULL: this backend makes none. */
+    /* What the stores and plans opened so far would hold. */
+    void (*memory)(const struct backend *backend, struct memory_use *ret_use);
+    /* Calls fn for each choice of the plan. */
+    struct status (*plan_choices)(const struct plan *plan, plan_choice_fn *fn, void *context);
 };
 
 /* What a module's one entry symbol returns. */

@@ -39,6 +39,8 @@ struct status plan_metrics(struct plan *plan, struct step_metrics *ret_metrics, 
                            size_t *ret_count);
 struct status plan_logits(struct plan *plan, float *ret_logits);
 uint64_t plan_bytes(const struct plan *plan);
+void backend_memory(const struct backend *backend, struct memory_use *ret_use);
+struct status plan_choices(const struct plan *plan, plan_choice_fn *fn, void *context);
 
 __attribute__((visibility("default"))) backend_entry_fn headrace_backend_module;
 
@@ -68,6 +70,8 @@ __attribute__((visibility("default"))) backend_entry_fn headrace_backend_module;
             .plan_metrics = plan_metrics,                                                          \
             .plan_logits = plan_logits,                                                            \
             .plan_bytes = plan_bytes,                                                              \
+            .memory = backend_memory,                                                              \
+            .plan_choices = plan_choices,                                                          \
         };                                                                                         \
         static const struct backend_module module = {                                              \
             .build_id = HEADRACE_BUILD_ID,                                                         \

@@ -191,7 +191,9 @@ uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_opt
 uint64_t dataset_train_steps(const struct dataset *dataset, const struct train_options *options)
 {
     uint64_t batch = (uint64_t)options->batch_size;
-    return (feed_images(dataset->train) + (options->drop_last ? 0 : batch - 1)) / batch;
+    uint64_t images = dataset->train_index ? index_count(dataset->train_index)
+                                           : (uint64_t)options->synthetic_images;
+    return (images + (options->drop_last ? 0 : batch - 1)) / batch;
 }
 
 static struct synthetic_options synthetic_options(const struct dataset *dataset,
@@ -206,6 +208,34 @@ static struct synthetic_options synthetic_options(const struct dataset *dataset,
         .format = *format,
         .seed = (uint64_t)options->seed,
     };
+}
+
+static struct synthetic_options synthetic_train(const struct dataset *dataset,
+                                                const struct train_options *options,
+                                                const struct division *division,
+                                                const struct tensor_format *format,
+                                                uint32_t image_size)
+{
+    struct synthetic_options synthetic = synthetic_options(dataset, options, division, format);
+    synthetic.images = (uint64_t)options->synthetic_images;
+    synthetic.batch = division_micro_batch(division);
+    synthetic.size = image_size;
+    synthetic.drop_last = options->drop_last;
+    return synthetic;
+}
+
+static struct synthetic_options synthetic_val(const struct dataset *dataset,
+                                              const struct train_options *options,
+                                              const struct division *division,
+                                              const struct tensor_format *format)
+{
+    struct synthetic_options synthetic = synthetic_options(dataset, options, division, format);
+    uint32_t resize;
+    train_options_geometry(options, &resize, &synthetic.size);
+    synthetic.images = val_images(dataset, options);
+    synthetic.batch = dataset_val_batch(dataset, options, division);
+    synthetic.last_partial = true;
+    return synthetic;
 }
 
 struct loader_options dataset_loader_options(const struct train_options *options,
@@ -232,19 +262,11 @@ struct loader_options dataset_loader_options(const struct train_options *options
     return loader;
 }
 
-struct status dataset_start_train(struct dataset *dataset, const struct train_options *options,
-                                  const struct division *division,
-                                  const struct tensor_format *format, uint32_t image_size)
+static struct loader_options loader_train(const struct dataset *dataset,
+                                          const struct train_options *options,
+                                          const struct division *division,
+                                          const struct tensor_format *format, uint32_t image_size)
 {
-    feed_close(MOVE(dataset->train));
-    if (options->synthetic) {
-        struct synthetic_options synthetic = synthetic_options(dataset, options, division, format);
-        synthetic.images = (uint64_t)options->synthetic_images;
-        synthetic.batch = division_micro_batch(division);
-        synthetic.size = image_size;
-        synthetic.drop_last = options->drop_last;
-        return feed_open_synthetic(&synthetic, &dataset->train);
-    }
     struct loader_options loader = dataset_loader_options(options, format, image_size);
     loader.cache = dataset->cache;
     loader.global_batch = division_micro_batch(division);
@@ -253,26 +275,16 @@ struct status dataset_start_train(struct dataset *dataset, const struct train_op
     /* The trainer counts a step's readable images before it begins it. */
     if (loader.on_error == LOADER_SKIP && division->accumulate > 1)
         loader.slots = division->accumulate + 1;
-    return dataset->train_index ? feed_open_index(dataset->train_index, &loader, &dataset->train)
-                                : OK;
+    return loader;
 }
 
-struct status dataset_start_val(struct dataset *dataset, const struct train_options *options,
-                                const struct division *division, const struct tensor_format *format)
+static struct loader_options loader_val(const struct dataset *dataset,
+                                        const struct train_options *options,
+                                        const struct division *division,
+                                        const struct tensor_format *format)
 {
     uint32_t resize, crop;
     train_options_geometry(options, &resize, &crop);
-    feed_close(MOVE(dataset->val));
-    if (options->synthetic) {
-        struct synthetic_options synthetic = synthetic_options(dataset, options, division, format);
-        synthetic.images = val_images(dataset, options);
-        synthetic.batch = dataset_val_batch(dataset, options, division);
-        synthetic.size = crop;
-        synthetic.last_partial = true;
-        return feed_open_synthetic(&synthetic, &dataset->val);
-    }
-    if (!dataset->val_index)
-        return OK;
     struct loader_options loader = dataset_loader_options(options, format, crop);
     loader.cache = dataset->cache;
     loader.mode = LOADER_EVAL;
@@ -282,5 +294,58 @@ struct status dataset_start_val(struct dataset *dataset, const struct train_opti
     loader.val_resize = resize;
     loader.val_crop = crop;
     loader.label_map = dataset->val_label_map;
+    return loader;
+}
+
+struct status dataset_start_train(struct dataset *dataset, const struct train_options *options,
+                                  const struct division *division,
+                                  const struct tensor_format *format, uint32_t image_size)
+{
+    feed_close(MOVE(dataset->train));
+    if (options->synthetic) {
+        const struct synthetic_options synthetic =
+            synthetic_train(dataset, options, division, format, image_size);
+        return feed_open_synthetic(&synthetic, &dataset->train);
+    }
+    const struct loader_options loader =
+        loader_train(dataset, options, division, format, image_size);
+    return dataset->train_index ? feed_open_index(dataset->train_index, &loader, &dataset->train)
+                                : OK;
+}
+
+struct status dataset_start_val(struct dataset *dataset, const struct train_options *options,
+                                const struct division *division, const struct tensor_format *format)
+{
+    feed_close(MOVE(dataset->val));
+    if (options->synthetic) {
+        const struct synthetic_options synthetic =
+            synthetic_val(dataset, options, division, format);
+        return feed_open_synthetic(&synthetic, &dataset->val);
+    }
+    if (!dataset->val_index)
+        return OK;
+    const struct loader_options loader = loader_val(dataset, options, division, format);
     return feed_open_index(dataset->val_index, &loader, &dataset->val);
+}
+
+struct status dataset_bytes(const struct dataset *dataset, const struct train_options *options,
+                            const struct division *division, const struct tensor_format *format,
+                            uint32_t image_size, bool evaluates, uint64_t *ret_bytes)
+{
+    const struct synthetic_options noise[] = {
+        synthetic_train(dataset, options, division, format, image_size),
+        synthetic_val(dataset, options, division, format),
+    };
+    const struct loader_options loaders[] = {
+        loader_train(dataset, options, division, format, image_size),
+        loader_val(dataset, options, division, format),
+    };
+    *ret_bytes = 0;
+    for (unsigned i = 0; i < (evaluates ? 2 : 1); i++) {
+        uint64_t bytes;
+        TRY(options->synthetic ? feed_synthetic_bytes(&noise[i], &bytes)
+                               : loader_forecast(&loaders[i], &bytes));
+        *ret_bytes += bytes;
+    }
+    return OK;
 }

@@ -50,6 +50,11 @@ struct status dataset_start_train(struct dataset *dataset, const struct train_op
 struct status dataset_start_val(struct dataset *dataset, const struct train_options *options,
                                 const struct division *division,
                                 const struct tensor_format *format);
+/* Bytes of the host that both feeds take at most: the training one, and with `evaluates` the
+ * other. */
+struct status dataset_bytes(const struct dataset *dataset, const struct train_options *options,
+                            const struct division *division, const struct tensor_format *format,
+                            uint32_t image_size, bool evaluates, uint64_t *ret_bytes);
 /* What a loader of the whole batches of training is opened with. */
 struct loader_options dataset_loader_options(const struct train_options *options,
                                              const struct tensor_format *format,

@@ -52,6 +52,17 @@ static void noise_draw(struct picture *picture, const struct tensor_format *form
     tensor_write(format, picture, false, out);
 }
 
+struct status feed_synthetic_bytes(const struct synthetic_options *options, uint64_t *ret_bytes)
+{
+    const uint64_t slice = options->batch / options->world_size;
+    if (!size_multiply(SYNTHETIC_BATCHES * slice,
+                       tensor_image_bytes(&options->format, options->size, options->size),
+                       ret_bytes))
+        FAIL(STATUS_NO_MEMORY, "a batch of %u images of %u pixels is too large", (unsigned)slice,
+             options->size);
+    return OK;
+}
+
 /* Draws this rank's slice of each batch; labels are drawn for all ranks, so that each image has its
  * own whatever their number. */
 static struct status synthetic_draw(struct feed *feed)
@@ -59,9 +70,7 @@ static struct status synthetic_draw(struct feed *feed)
     const struct synthetic_options *options = &feed->synthetic;
     size_t image_bytes = tensor_image_bytes(&options->format, options->size, options->size);
     uint64_t count = (uint64_t)SYNTHETIC_BATCHES * feed->slice, bytes;
-    if (!size_multiply(count, image_bytes, &bytes))
-        FAIL(STATUS_NO_MEMORY, "a batch of %u images of %u pixels is too large", feed->slice,
-             options->size);
+    TRY(feed_synthetic_bytes(options, &bytes));
     TRY(memory_alloc_tensor(bytes, &feed->pixels));
     TRY(memory_alloc(count, sizeof *feed->labels, &feed->labels));
     TRY(memory_alloc(feed->slice, sizeof *feed->partial, &feed->partial));

@@ -33,6 +33,9 @@ struct synthetic_options {
  * them. */
 struct status feed_open_synthetic(const struct synthetic_options *options, struct feed **ret_feed);
 
+/* Bytes of these batches. */
+struct status feed_synthetic_bytes(const struct synthetic_options *options, uint64_t *ret_bytes);
+
 void feed_close(struct feed *feed);
 CLEANUP_POINTER(feed_close, struct feed)
 

@@ -8,7 +8,8 @@
 #include "train/backend.h"
 
 /* What --device takes; ends in NULL. */
-extern const char *const device_names[]; /* "auto", "cpu", "cuda", "reference" */
+enum device_name { DEVICE_AUTO = 0, DEVICE_CPU, DEVICE_CUDA, DEVICE_REFERENCE };
+extern const char *const device_names[]; /* by value: "auto", "cpu", "cuda", "reference" */
 
 /* The module of a device name. "auto" takes cuda where anything says that there is an NVIDIA device
  * (/dev/nvidiactl, CUDA_VISIBLE_DEVICES, what Slurm sets), which then must work; else cpu, and else

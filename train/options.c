@@ -32,7 +32,7 @@ const struct option train_option_table[] = {
     {"arch", 'a', OPT_ENUM, FIELD(arch), .names = network_names, .help = "network (default %d)"},
     {"epochs", 0, OPT_INT, FIELD(epochs), 0, MAX_COUNT, .value = "N",
      .help = "epochs in all (default %d)"},
-    {"batch-size", 'b', OPT_INT, FIELD(batch_size), 1, 1 << 20, .value = "N",
+    {"batch-size", 'b', OPT_INT, FIELD(batch_size), 1, TRAIN_BATCH_MAX, .value = "N",
      .help = "global batch over all devices (default %d)"},
     {"accumulate", 0, OPT_INT, FIELD(accumulate), 1, 512, .value = "K",
      .help = "micro-batches that a step's batch is computed in, one after the other (default %d)"},
@@ -164,6 +164,15 @@ const struct option train_option_table[] = {
      .help = "stop after that many steps in all; 0: no limit", .not_stored = true},
     {"evaluate", 'e', OPT_FLAG, FIELD(evaluate),
      .help = "only measure the accuracy on the validation set", .not_stored = true},
+    {"plan", 0, OPT_FLAG, FIELD(plan),
+     .help = "train nothing: print each layer's shape, what would compute it, memory by kind, and "
+             "the largest batch that fits",
+     .not_stored = true},
+    {"plan-device", 0, OPT_STRING, FIELD(plan_device), .value = "NAME",
+     .help = "with --plan: the GPU to plan for, such as h100, which need not be here",
+     .not_stored = true},
+    {"json", 0, OPT_FLAG, FIELD(json), .help = "with --plan: print one JSON object",
+     .not_stored = true},
     {"print-freq", 'p', OPT_INT, FIELD(print_freq), 1, MAX_COUNT, .value = "N",
      .help = "steps between two lines (default %d)"},
     {"pretrained", 0, OPT_FLAG, FIELD(pretrained), .hidden = true, .not_stored = true},
@@ -209,6 +218,16 @@ struct status train_options_check(const struct train_options *options)
         FAIL(STATUS_USAGE, "--val-resize %u is smaller than --val-crop %u", resize, crop);
     if (options->synthetic && (options->data || options->train || options->val))
         FAIL(STATUS_USAGE, "--synthetic takes no data: leave out either of them");
+    if (!options->plan && (options->plan_device || options->json))
+        FAIL(STATUS_USAGE, "%s belongs to --plan: add it, or leave this out",
+             options->json ? "--json" : "--plan-device");
+    if (options->plan && options->evaluate)
+        FAIL(STATUS_USAGE, "--plan prints what training takes: leave out --evaluate");
+    if (options->plan_device && options->device != DEVICE_AUTO && options->device != DEVICE_CUDA)
+        FAIL(STATUS_USAGE,
+             "--plan-device names a GPU, which --device %s does not use: leave out "
+             "either of them",
+             device_names[options->device]);
     if (options->resume && (options->weights || options->start_epoch))
         FAIL(STATUS_USAGE, "--resume takes weights and epoch from the checkpoint: leave out "
                            "--weights and --start-epoch");

@@ -73,7 +73,12 @@ struct train_options {
     int64_t checkpoint_steps; /* 0: at the end of each epoch only */
     int64_t print_freq;
     bool evaluate;
+    bool plan, json;         /* print what a run would take, and end */
+    const char *plan_device; /* NULL: the one that is there */
 };
+
+/* Images of a global batch, at most. */
+#define TRAIN_BATCH_MAX (1 << 20)
 
 extern const struct option train_option_table[];
 extern const char *const on_error_names[]; /* by enum loader_on_error; ends in NULL */

@@ -206,6 +206,8 @@ static struct status train_plan_open(struct trainer *trainer)
         .height = trainer->image_size,
         .width = trainer->image_size,
         .label_smoothing = (float)trainer->options->label_smoothing,
+        .adds = trainer->division.accumulate > 1,
+        .mixes = trainer->options->mixup > 0,
     };
     if (trainer->train_plan)
         model->ops->plan_close(MOVE(trainer->train_plan));

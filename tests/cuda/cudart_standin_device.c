@@ -255,6 +255,12 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     case cudaDevAttrMultiProcessorCount:
         *value = 132;
         break;
+    case cudaDevAttrClockRate: /* kHz */
+        *value = 1980000;
+        break;
+    case cudaDevAttrMemoryClockRate:
+        *value = 3201000;
+        break;
     case cudaDevAttrMaxThreadsPerBlock:
         *value = 1024;
         break;

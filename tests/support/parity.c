@@ -262,8 +262,11 @@ static struct status session_open(struct session *s, const struct backend_config
     const struct golden *golden = &s->golden;
     TRY(s->ops->open(config, &s->backend));
     TRY(s->ops->store_open(s->backend, s->network, &s->store));
-    struct plan_config plan = {PLAN_TRAIN, golden->batch, golden->side, golden->side,
-                               (float)golden->label_smoothing};
+    struct plan_config plan = {.mode = PLAN_TRAIN,
+                               .batch = golden->batch,
+                               .height = golden->side,
+                               .width = golden->side,
+                               .label_smoothing = (float)golden->label_smoothing};
     TRY(s->ops->plan_open(s->store, &plan, &s->train));
     plan.mode = PLAN_EVAL;
     TRY(s->ops->plan_open(s->store, &plan, &s->eval));

@@ -49,6 +49,10 @@ struct status backend_open(const struct backend_config *config, struct backend *
         backend->comm = config->comm;
         backend->sync_bn = config->sync_bn;
     }
+    backend->forecast = config->forecast != FORECAST_NONE;
+    if (config->forecast_device)
+        FAIL(STATUS_USAGE, "the cpu backend computes on this machine only: leave the name of a "
+                           "device out");
     TRY(onednn_open(&backend->onednn));
     *ret_backend = MOVE(backend);
     return OK;
@@ -80,6 +84,13 @@ void backend_input_format(const struct backend *backend, struct tensor_format *f
 {
     format->type = backend->dtype == DTYPE_F32 ? TENSOR_F32 : TENSOR_BF16;
     format->layout = TENSOR_NHWC;
+}
+
+void backend_memory(const struct backend *backend, struct memory_use *ret_use)
+{
+    *ret_use = backend->use;
+    ret_use->capacity_bytes = memory_installed_bytes();
+    ret_use->on_host = true;
 }
 
 BACKEND_MODULE("cpu", NULL)

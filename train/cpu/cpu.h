@@ -18,6 +18,8 @@ struct backend {
     const struct kernels *kernels;
     struct comm *comm; /* borrowed; NULL: alone */
     bool sync_bn;
+    bool forecast; /* plans allocate nothing */
+    struct memory_use use;
 };
 
 static inline size_t element_bytes(const struct backend *backend)

@@ -366,7 +366,7 @@ static struct status operation_wrap_layer(struct onednn *onednn, enum operation_
     return OK;
 }
 
-static const char *const pass_names[] = {"forward", "backward data", "backward weights"};
+const char *const operation_pass_names[] = {"forward", "backward data", "backward weights"};
 
 struct status operation_open_conv(struct onednn *onednn, enum operation_pass pass,
                                   const struct conv_config *config,
@@ -382,8 +382,8 @@ struct status operation_open_conv(struct onednn *onednn, enum operation_pass pas
         status = operation_wrap_layer(onednn, pass, desc, ret_operation);
     const struct conv_shape *s = &config->shape;
     return status_context(status, "%s convolution %ux%u/%u, (%u, %u, %u, %u) to %u channels",
-                          pass_names[pass], s->kernel, s->kernel, s->stride, s->batch, s->height,
-                          s->width, s->channels_in, s->channels_out);
+                          operation_pass_names[pass], s->kernel, s->kernel, s->stride, s->batch,
+                          s->height, s->width, s->channels_in, s->channels_out);
 }
 
 struct status operation_open_fc(struct onednn *onednn, enum operation_pass pass,
@@ -398,8 +398,8 @@ struct status operation_open_fc(struct onednn *onednn, enum operation_pass pass,
     struct status status = fc_desc_open(onednn, pass, &descs, attr, &desc);
     if (status.code == STATUS_DONE)
         status = operation_wrap_layer(onednn, pass, desc, ret_operation);
-    return status_context(status, "%s fully connected layer, (%u, %u) to %u", pass_names[pass],
-                          config->batch, config->in, config->out);
+    return status_context(status, "%s fully connected layer, (%u, %u) to %u",
+                          operation_pass_names[pass], config->batch, config->in, config->out);
 }
 
 struct status operation_open_reorder(struct onednn *onednn, const struct layout *from,

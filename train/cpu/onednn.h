@@ -41,6 +41,7 @@ enum operation_pass {
     PASS_BACKWARD_DATA,    /* gradient at the input from that at the output */
     PASS_BACKWARD_WEIGHTS, /* gradient of the weights, always f32 */
 };
+extern const char *const operation_pass_names[]; /* by value: "backward data" */
 
 /* What happens to an output before it is stored. */
 enum operation_post {

@@ -6,9 +6,13 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-struct status plan_alloc(struct plan *plan, size_t size_bytes, void *ret_pointer)
+struct status plan_alloc(struct plan *plan, enum memory_kind kind, size_t size_bytes,
+                         void *ret_pointer)
 {
     void *tensor = NULL;
+    plan->backend->use.bytes[kind] += size_bytes;
+    if (plan->backend->forecast)
+        return OK;
     TRY(memory_grow(plan->tensor_count + 1, sizeof *plan->tensors, &plan->tensors,
                     &plan->tensor_capacity));
     TRY(memory_alloc_tensor(size_bytes, &tensor));
@@ -20,7 +24,7 @@ struct status plan_alloc(struct plan *plan, size_t size_bytes, void *ret_pointer
 
 struct status plan_alloc_elements(struct plan *plan, size_t count, void *ret_pointer)
 {
-    return plan_alloc(plan, count * element_bytes(plan->backend), ret_pointer);
+    return plan_alloc(plan, MEMORY_ACTIVATIONS, count * element_bytes(plan->backend), ret_pointer);
 }
 
 static void plan_note_scratch(struct plan *plan, const struct operation *operation)
@@ -36,15 +40,27 @@ static bool conv_config_equal(const struct conv_config *a, const struct conv_con
            a->bias == b->bias && a->post == b->post;
 }
 
-/* With HEADRACE_CPU_VERBOSE in the environment, says which of oneDNN's implementations run. */
-static void operation_announce(enum operation_pass pass, const struct conv_shape *s,
-                               const struct operation *operation)
+static struct status conv_text(const struct planned_operation *planned, struct buffer *text)
 {
-    static const char *const names[] = {"forward", "backward data", "backward weights"};
-    if (getenv("HEADRACE_CPU_VERBOSE"))
-        log_note("%ux%u/%u convolution of (%u, %u, %u, %u) to %u channels, %s: %s", s->kernel,
-                 s->kernel, s->stride, s->batch, s->height, s->width, s->channels_in,
-                 s->channels_out, names[pass], operation_implementation(operation));
+    const struct conv_shape *s = &planned->config.shape;
+    return buffer_append_text(text,
+                              "%ux%u/%u convolution of (%u, %u, %u, %u) to %u channels, %s: %s",
+                              s->kernel, s->kernel, s->stride, s->batch, s->height, s->width,
+                              s->channels_in, s->channels_out, operation_pass_names[planned->pass],
+                              operation_implementation(planned->operation));
+}
+
+/* With HEADRACE_CPU_VERBOSE in the environment, says which of oneDNN's implementations run. */
+static struct status conv_announce(const struct planned_operation *planned)
+{
+    CLEANUP(buffer_done) struct buffer buffer = {0};
+    const char *text;
+    if (!getenv("HEADRACE_CPU_VERBOSE"))
+        return OK;
+    TRY(conv_text(planned, &buffer));
+    TRY(buffer_text(&buffer, &text));
+    log_note("%s", text);
+    return OK;
 }
 
 struct status plan_add_conv(struct plan *plan, enum operation_pass pass,
@@ -53,17 +69,17 @@ struct status plan_add_conv(struct plan *plan, enum operation_pass pass,
     for (size_t i = 0; i < plan->conv_count; i++)
         if (plan->convs[i].pass == pass && conv_config_equal(&plan->convs[i].config, config)) {
             *ret_operation = plan->convs[i].operation;
+            plan->convs[i].uses++;
             return OK;
         }
     TRY(memory_grow(plan->conv_count + 1, sizeof *plan->convs, &plan->convs, &plan->conv_capacity));
     struct operation *operation = NULL;
     TRY(operation_open_conv(plan->backend->onednn, pass, config, &operation));
     plan->convs[plan->conv_count++] =
-        (struct planned_operation){.pass = pass, .config = *config, .operation = operation};
+        (struct planned_operation){pass, *config, operation, .uses = 1};
     plan_note_scratch(plan, operation);
-    operation_announce(pass, &config->shape, operation);
     *ret_operation = operation;
-    return OK;
+    return conv_announce(&plan->convs[plan->conv_count - 1]);
 }
 
 /* Takes ownership of `operation`. */
@@ -87,6 +103,7 @@ struct status plan_add_fc(struct plan *plan, enum operation_pass pass,
         .dtype = plan->backend->dtype,
     };
     TRY(operation_open_fc(plan->backend->onednn, pass, &config, ret_operation));
+    plan->fc[pass] = *ret_operation;
     return plan_keep(plan, *ret_operation);
 }
 
@@ -152,12 +169,13 @@ static struct status plan_init(struct plan *plan)
         .label_smoothing = config->mode == PLAN_TRAIN ? config->label_smoothing : 0,
     };
     TRY(loss_init(&plan->loss, &loss));
-    TRY(plan_alloc(plan, (size_t)loss.batch * loss.classes * sizeof(float), &plan->logits));
+    TRY(plan_alloc(plan, MEMORY_ACTIVATIONS, (size_t)loss.batch * loss.classes * sizeof(float),
+                   &plan->logits));
     if (config->mode == PLAN_TRAIN)
         TRY(train_pass_open(plan, &plan->train));
     else
         TRY(eval_pass_open(plan, &plan->eval));
-    return plan_alloc(plan, plan->scratch_bytes, &plan->scratch);
+    return plan_alloc(plan, MEMORY_WORKSPACE, plan->scratch_bytes, &plan->scratch);
 }
 
 struct status plan_open(struct store *store, const struct plan_config *config,
@@ -170,6 +188,8 @@ struct status plan_open(struct store *store, const struct plan_config *config,
     plan->config = *config;
     backend_enter(plan->backend);
     TRY(plan_init(plan));
+    if (config->adds)
+        TRY(store_need_earlier(store));
     *ret_plan = MOVE(plan);
     return OK;
 }
@@ -234,4 +254,36 @@ struct status plan_logits(struct plan *plan, float *ret_logits)
 uint64_t plan_bytes(const struct plan *plan)
 {
     return plan->bytes + store_bytes(plan->store);
+}
+
+/* The fully connected layer's choice in one pass. */
+static struct status fc_choice(const struct plan *plan, enum operation_pass pass,
+                               plan_choice_fn *fn, void *context)
+{
+    CLEANUP(memory_free) char *text = NULL;
+    const struct outline *outline = plan->outline;
+    TRY(string_format(&text, "fully connected layer of (%u, %u) to %u, %s: %s", outline->batch,
+                      outline->head_channels, outline->classes, operation_pass_names[pass],
+                      operation_implementation(plan->fc[pass])));
+    const struct plan_choice choice = {text, 1, operation_scratch_bytes(plan->fc[pass])};
+    return fn(&choice, context);
+}
+
+struct status plan_choices(const struct plan *plan, plan_choice_fn *fn, void *context)
+{
+    for (size_t i = 0; i < plan->conv_count; i++) {
+        CLEANUP(buffer_done) struct buffer buffer = {0};
+        const struct planned_operation *planned = &plan->convs[i];
+        struct plan_choice choice = {
+            .uses = planned->uses,
+            .workspace_bytes = operation_scratch_bytes(planned->operation),
+        };
+        TRY(conv_text(planned, &buffer));
+        TRY(buffer_text(&buffer, &choice.text));
+        TRY(fn(&choice, context));
+    }
+    for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD_WEIGHTS; pass++)
+        if (plan->fc[pass])
+            TRY(fc_choice(plan, pass, fn, context));
+    return OK;
 }

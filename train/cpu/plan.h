@@ -16,6 +16,7 @@ struct planned_operation {
     enum operation_pass pass;
     struct conv_config config;
     struct operation *operation;
+    unsigned uses; /* by layers */
 };
 
 struct plan {
@@ -28,7 +29,8 @@ struct plan {
     size_t conv_count, conv_capacity;
     struct operation **others; /* fully connected layer, reorders */
     size_t other_count, other_capacity;
-    void **tensors; /* everything that plan_alloc gave */
+    const struct operation *fc[3]; /* of the others, by enum operation_pass; NULL: not planned */
+    void **tensors;                /* everything that plan_alloc gave */
     size_t tensor_count, tensor_capacity;
     uint64_t bytes;
     size_t scratch_bytes; /* the largest need of an operation */
@@ -45,8 +47,10 @@ struct plan {
 
 /* For the two kinds of plan. */
 
-/* Memory that lives as long as the plan; `ret_pointer` is the address of any pointer. */
-struct status plan_alloc(struct plan *plan, size_t size_bytes, void *ret_pointer);
+/* Memory that lives as long as the plan; `ret_pointer` is the address of any pointer, which stays
+ * as it is in a forecast. */
+struct status plan_alloc(struct plan *plan, enum memory_kind kind, size_t size_bytes,
+                         void *ret_pointer);
 /* An activation of `count` elements. */
 struct status plan_alloc_elements(struct plan *plan, size_t count, void *ret_pointer);
 /* Operations that live as long as the plan; scratch memory is provided for them by plan_run. */

@@ -43,7 +43,7 @@ static struct status layer_plan_weights(struct plan *plan, size_t param, struct 
     CLEANUP(layout_close) struct layout *dense = NULL;
     TRY(layout_open_dense(described->rank, described->shape, &dense));
     TRY(plan_add_reorder(plan, dense, wanted, &layer->to_weights));
-    return plan_alloc(plan, layout_bytes(wanted), &layer->weights);
+    return plan_alloc(plan, MEMORY_PARAMETERS, layout_bytes(wanted), &layer->weights);
 }
 
 static struct status conv_plan(struct plan *plan, size_t i, uint32_t images,
@@ -61,7 +61,8 @@ static struct status conv_plan(struct plan *plan, size_t i, uint32_t images,
     layer->images = images;
     TRY(plan_add_conv(plan, PASS_FORWARD, &config, &layer->forward));
     TRY(layer_plan_weights(plan, described->weight_param, layer));
-    return plan_alloc(plan, described->shape.channels_out * sizeof(float), &layer->bias);
+    return plan_alloc(plan, MEMORY_PARAMETERS, described->shape.channels_out * sizeof(float),
+                      &layer->bias);
 }
 
 static struct status segment_plan(struct plan *plan, const struct segment *segment)
@@ -192,10 +193,10 @@ static struct status constants_plan(struct plan *plan)
     size_t dense = 0;
     for (size_t i = 0; i < plan->store->network->param_count; i++)
         dense = larger(dense, plan->store->network->params[i].count);
-    TRY(plan_alloc(plan, dense * sizeof(float), &eval->dense));
-    TRY(plan_alloc(plan, channels * sizeof(float), &eval->ones));
-    TRY(plan_alloc(plan, channels * sizeof(float), &eval->zeros));
-    for (uint32_t c = 0; c < channels; c++)
+    TRY(plan_alloc(plan, MEMORY_OTHER, dense * sizeof(float), &eval->dense));
+    TRY(plan_alloc(plan, MEMORY_OTHER, channels * sizeof(float), &eval->ones));
+    TRY(plan_alloc(plan, MEMORY_OTHER, channels * sizeof(float), &eval->zeros));
+    for (uint32_t c = 0; eval->ones && c < channels; c++)
         eval->ones[c] = 1;
     return OK;
 }

@@ -104,7 +104,7 @@ static struct status stem_plan_tensors(struct plan *plan, struct train_conv *ste
     size_t count =
         (size_t)plan->outline->batch * pool->out_height * pool->out_width * pool->channels;
     TRY(plan_alloc_elements(plan, count, &stem->z));
-    return plan_alloc(plan, count, &stem->mask);
+    return plan_alloc(plan, MEMORY_ACTIVATIONS, count, &stem->mask);
 }
 
 static struct status block_plan_tensors(struct plan *plan, const struct block *block, const void *x)
@@ -115,7 +115,7 @@ static struct status block_plan_tensors(struct plan *plan, const struct block *b
         convs[i].x = i == block->first ? x : convs[i - 1].z;
         TRY(plan_alloc_elements(plan, count, &convs[i].z));
         if (i == block->first + block->length - 1)
-            TRY(plan_alloc(plan, count / 8, &convs[i].mask));
+            TRY(plan_alloc(plan, MEMORY_ACTIVATIONS, count / 8, &convs[i].mask));
     }
     if (block->has_shortcut)
         convs[block->shortcut].x = x;
@@ -156,11 +156,19 @@ static struct status head_plan(struct plan *plan)
     TRY(plan_add_fc(plan, PASS_BACKWARD_WEIGHTS, &train->fc.backward_weights));
     TRY(plan_alloc_elements(plan, pooled, &train->pooled));
     TRY(plan_alloc_elements(plan, pooled, &train->pooled_gradient));
-    TRY(plan_alloc(plan, logits * sizeof(float), &train->logits_gradient));
+    TRY(plan_alloc(plan, MEMORY_ACTIVATIONS, logits * sizeof(float), &train->logits_gradient));
     train->logits_gradient_elements = train->logits_gradient;
     if (plan->backend->dtype != DTYPE_F32)
         TRY(plan_alloc_elements(plan, logits, &train->logits_gradient_elements));
     return OK;
+}
+
+static struct status mixed_plan(struct plan *plan)
+{
+    const struct plan_config *config = &plan->config;
+    const size_t pixels = (size_t)config->batch * config->height * config->width;
+    return plan_alloc(plan, MEMORY_BATCHES, pixels * 3 * element_bytes(plan->backend),
+                      &plan->train->mixed);
 }
 
 /* Every layer with weights: the convolutions, then the fully connected one. */
@@ -196,7 +204,7 @@ static struct status pass_weights_plan(struct plan *plan, size_t param,
         return OK;
     }
     TRY(plan_add_reorder(plan, stored, wanted, &pass->from_store));
-    return plan_alloc(plan, layout_bytes(wanted), &pass->own);
+    return plan_alloc(plan, MEMORY_PARAMETERS, layout_bytes(wanted), &pass->own);
 }
 
 static struct status weights_plan(struct plan *plan)
@@ -216,7 +224,9 @@ static struct status weights_plan(struct plan *plan)
         if (layout_bytes(made) > different_bytes)
             different_bytes = layout_bytes(made);
     }
-    return different_bytes ? plan_alloc(plan, different_bytes, &plan->train->weights_gradient) : OK;
+    return different_bytes
+               ? plan_alloc(plan, MEMORY_GRADIENTS, different_bytes, &plan->train->weights_gradient)
+               : OK;
 }
 
 static struct status gradients_plan(struct plan *plan)
@@ -245,6 +255,8 @@ struct status train_pass_open(struct plan *plan, struct train_pass **ret_train)
     TRY(head_plan(plan));
     TRY(store_take_layouts(plan));
     TRY(weights_plan(plan));
+    if (plan->config.mixes)
+        TRY(mixed_plan(plan));
     return gradients_plan(plan);
 }
 
@@ -492,7 +504,7 @@ static struct status images_find(struct plan *plan, const struct step_input *inp
     if (!(input->mixed_in > 0))
         return OK;
     if (!plan->train->mixed)
-        TRY(plan_alloc(plan, config->batch * bytes, &plan->train->mixed));
+        TRY(mixed_plan(plan));
     FOR_PARTS(part, backend->threads)
     {
         struct span images = span_part(config->batch, 1, part, backend->threads);

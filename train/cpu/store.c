@@ -44,11 +44,34 @@ static struct status dense_layout_open(const struct param *param, struct layout 
     return layout_open_dense(param->rank, param->shape, ret_layout);
 }
 
+static struct status array_open(struct store *store, enum memory_kind kind, size_t count,
+                                float **ret_array)
+{
+    TRY(memory_alloc_tensor(count * sizeof(float), ret_array));
+    store->backend->use.bytes[kind] += count * sizeof(float);
+    return OK;
+}
+
+static void array_close(struct store *store, enum memory_kind kind, size_t count, float *array)
+{
+    if (array)
+        store->backend->use.bytes[kind] -= count * sizeof(float);
+    memory_free(array);
+}
+
 static struct status arrays_open(struct store *store)
 {
-    TRY(memory_alloc_tensor(store->total_count * sizeof(float), &store->values));
-    TRY(memory_alloc_tensor(store->trained_count * sizeof(float), &store->gradients));
-    return memory_alloc_tensor(store->trained_count * sizeof(float), &store->momenta);
+    TRY(array_open(store, MEMORY_PARAMETERS, store->total_count, &store->values));
+    TRY(array_open(store, MEMORY_GRADIENTS, store->trained_count, &store->gradients));
+    return array_open(store, MEMORY_OPTIMIZER, store->trained_count, &store->momenta);
+}
+
+static void arrays_close(struct store *store)
+{
+    array_close(store, MEMORY_PARAMETERS, store->total_count, MOVE(store->values));
+    array_close(store, MEMORY_GRADIENTS, store->trained_count, MOVE(store->gradients));
+    array_close(store, MEMORY_OPTIMIZER, store->trained_count, MOVE(store->momenta));
+    array_close(store, MEMORY_GRADIENTS, store->trained_count, MOVE(store->earlier));
 }
 
 struct status store_open(struct backend *backend, const struct network *network,
@@ -79,10 +102,7 @@ void store_close(struct store *store)
     for (size_t i = 0; store->params && i < store->network->param_count; i++)
         layout_close(store->params[i].layout);
     memory_free(store->params);
-    memory_free(store->values);
-    memory_free(store->gradients);
-    memory_free(store->momenta);
-    memory_free(store->earlier);
+    arrays_close(store);
     stepping_done(&store->stepping);
     memory_free(store);
 }
@@ -130,13 +150,11 @@ struct status store_adopt_layouts(struct store *store, const struct layout *cons
         return OK;
     CLEANUP(store_close) struct store *moved = NULL;
     TRY(store_open(store->backend, store->network, &moved));
+    arrays_close(moved);
     for (size_t i = 0; i < store->network->param_count; i++)
         if (wanted[i])
             TRY(param_set_layout(&moved->params[i], wanted[i]));
     params_place(moved);
-    memory_free(MOVE(moved->values));
-    memory_free(MOVE(moved->gradients));
-    memory_free(MOVE(moved->momenta));
     TRY(arrays_open(moved));
     for (size_t i = 0; i < store->network->param_count; i++)
         TRY(param_move(store, moved, i));
@@ -217,10 +235,16 @@ struct status store_read(struct store *store, enum param_role role, size_t param
     return OK;
 }
 
+struct status store_need_earlier(struct store *store)
+{
+    return store->earlier
+               ? OK
+               : array_open(store, MEMORY_GRADIENTS, store->trained_count, &store->earlier);
+}
+
 struct status store_keep_gradients(struct store *store)
 {
-    if (!store->earlier)
-        TRY(memory_alloc_tensor(store->trained_count * sizeof(float), &store->earlier));
+    TRY(store_need_earlier(store));
     float *made = store->gradients;
     store->gradients = store->earlier;
     store->earlier = made;

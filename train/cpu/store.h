@@ -43,6 +43,8 @@ static inline float *store_gradient(const struct store *store, size_t param)
  * call does; later ones change nothing. Pointers into the store change. */
 struct status store_adopt_layouts(struct store *store, const struct layout *const *wanted);
 
+/* Memory that only accumulation needs; nothing where it is there already. */
+struct status store_need_earlier(struct store *store);
 /* Puts the gradients aside, to be added to those that the next backward pass leaves. */
 struct status store_keep_gradients(struct store *store);
 void store_add_gradients(struct store *store);

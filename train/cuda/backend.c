@@ -28,7 +28,7 @@ static struct status each_device(uint64_t item, unsigned thread, void *context)
 struct status backend_each(struct backend *backend, device_fn *fn, void *context)
 {
     struct each each = {backend, fn, context};
-    if (!backend->pool)
+    if (!backend->pool) /* one device, or a forecast, for which the first stands for all */
         return each_device(0, 0, &each);
     return pool_run(backend->pool, backend->device_count, each_device, &each);
 }
@@ -55,6 +55,18 @@ void backend_close(struct backend *backend)
 static unsigned processes_of(struct comm *comm)
 {
     return comm ? comm_size(comm) : 1;
+}
+
+/* In a forecast there are as many devices as are asked for. */
+static struct status devices_imagine(struct backend *backend)
+{
+    const struct backend_config *config = &backend->config;
+    int visible = 1;
+    if (!config->forecast_device && !config->devices)
+        TRY(device_count(&visible));
+    backend->device_count = config->devices ? config->devices : (unsigned)visible;
+    backend->rank_count = backend->device_count * processes_of(config->comm);
+    return OK;
 }
 
 /* Which devices this process drives: all that are visible, or where several processes share a
@@ -95,6 +107,8 @@ struct opening {
 static struct status one_open(struct device *device, unsigned index, void *context)
 {
     const struct opening *opening = context;
+    if (opening->config->forecast)
+        return device_describe(device, opening->config);
     return device_open(device, opening->first + (int)index, opening->config);
 }
 
@@ -163,18 +177,21 @@ struct status backend_open(const struct backend_config *config, struct backend *
     backend->config = *config;
     if (config->dtype == DTYPE_AUTO)
         backend->config.dtype = DTYPE_FP16;
-    TRY(devices_choose(backend, &opening.first));
-    if (backend->device_count > 1)
+    TRY(config->forecast ? devices_imagine(backend) : devices_choose(backend, &opening.first));
+    if (backend->device_count > 1 && !config->forecast)
         TRY(pool_open(backend->device_count, &backend->pool));
     TRY(memory_alloc(backend->device_count, sizeof *backend->devices, &backend->devices));
     for (unsigned i = 0; i < backend->device_count; i++)
-        backend->devices[i] =
-            (struct device){.ordinal = opening.first + (int)i, .broken = &backend->broken};
+        backend->devices[i] = (struct device){.ordinal = opening.first + (int)i,
+                                              .broken = &backend->broken,
+                                              .forecast = config->forecast != FORECAST_NONE};
     opening.config = &backend->config;
     TRY(backend_each(backend, one_open, &opening));
-    TRY(devices_join(backend));
+    if (!config->forecast)
+        TRY(devices_join(backend));
     backend->joins_bn = config->sync_bn && backend->rank_count > 1;
-    backend->config.plan_cache = NULL; /* borrowed for the call only */
+    /* Borrowed for the call only. */
+    backend->config.plan_cache = backend->config.forecast_device = NULL;
     *ret_backend = MOVE(backend);
     return OK;
 }
@@ -211,6 +228,11 @@ void backend_input_format(const struct backend *backend, struct tensor_format *f
     (void)backend;
     format->type = TENSOR_U8;
     format->layout = TENSOR_NHWC;
+}
+
+void backend_memory(const struct backend *backend, struct memory_use *ret_use)
+{
+    *ret_use = backend->devices[0].use;
 }
 
 BACKEND_MODULE("cuda", store_average)

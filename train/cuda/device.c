@@ -11,9 +11,6 @@
 
 /* Below this much, what is in use on a fresh device is the context of this very process. */
 static const uint64_t busy_bytes = 2ull << 30;
-/* cuDNN's plans that want more are passed over. */
-static const uint64_t workspace_limit_bytes = 1ull << 30;
-
 /* What to say when the runtime finds no device to count. */
 static struct status count_failure(cudaError_t error)
 {
@@ -51,7 +48,7 @@ struct status device_count(int *ret_count)
     return OK;
 }
 
-static struct status dtype_check(const struct device *device, enum train_dtype dtype)
+struct status device_check_dtype(const struct device *device, enum train_dtype dtype)
 {
     if (device->major < 8 && (dtype == DTYPE_BF16 || dtype == DTYPE_TF32))
         FAIL(STATUS_UNSUPPORTED,
@@ -106,7 +103,7 @@ struct status device_open(struct device *device, int ordinal, const struct backe
     device->minor = properties.minor;
     if (config->comm && comm_size(config->comm) > 1)
         device->comm = config->comm;
-    TRY(dtype_check(device, config->dtype));
+    TRY(device_check_dtype(device, config->dtype));
     TRY(busy_warn(device));
     TRY(streams_open(device));
     const struct planner_config planning = {
@@ -115,7 +112,7 @@ struct status device_open(struct device *device, int ordinal, const struct backe
         .dtype = config->dtype,
         .deterministic = config->deterministic,
         .tune = config->tune,
-        .workspace_limit = workspace_limit_bytes,
+        .workspace_limit = DEVICE_WORKSPACE_LIMIT_BYTES,
         .cache_folder = config->plan_cache,
     };
     return planner_open(&planning, &device->planner);
@@ -161,6 +158,10 @@ static void others_leave(struct device *device)
 
 void device_done(struct device *device)
 {
+    if (device->forecast) {
+        planner_close(device->planner);
+        return;
+    }
     if (cudaSetDevice(device->ordinal) != cudaSuccess)
         return;
     others_leave(device);
@@ -179,6 +180,8 @@ void device_done(struct device *device)
 
 struct status device_enter(const struct device *device)
 {
+    if (device->forecast)
+        return OK;
     TRY_CUDA(cudaSetDevice(device->ordinal));
     return OK;
 }
@@ -208,14 +211,18 @@ struct status device_wait(struct device *device, cudaEvent_t event)
 
 struct status device_finish(struct device *device)
 {
+    if (device->forecast)
+        return OK;
     TRY_CUDA(cudaEventRecord(device->idle, device->compute));
     return device_wait(device, device->idle);
 }
 
-struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret_pointer)
+struct status device_alloc(struct device *device, enum memory_kind kind, uint64_t size_bytes,
+                           void *ret_pointer)
 {
     void *memory = NULL;
-    if (size_bytes) {
+    device->use.bytes[kind] += size_bytes;
+    if (size_bytes && !device->forecast) {
         cudaError_t error = cudaMalloc(&memory, size_bytes);
         if (error == cudaErrorMemoryAllocation)
             FAIL(STATUS_NO_MEMORY,
@@ -225,13 +232,35 @@ struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret
         TRY_CUDA(error);
     }
     memcpy(ret_pointer, &memory, sizeof memory);
-    if (size_bytes)
+    if (memory)
         TRY_CUDA(cudaMemsetAsync(memory, 0, size_bytes, device->compute));
     return device_finish(device);
 }
 
-struct status device_upload(void *target, const void *source, size_t size_bytes)
+struct status device_alloc_pinned(struct device *device, uint64_t size_bytes, void *ret_pointer)
 {
+    void *memory = NULL;
+    device->use.pinned_bytes += size_bytes;
+    if (!device->forecast) {
+        TRY_CUDA(cudaMallocHost(&memory, size_bytes));
+        memset(memory, 0, size_bytes);
+    }
+    memcpy(ret_pointer, &memory, sizeof memory);
+    return OK;
+}
+
+struct status device_open_event(const struct device *device, cudaEvent_t *ret_event)
+{
+    if (!device->forecast)
+        TRY_CUDA(cudaEventCreateWithFlags(ret_event, cudaEventDisableTiming));
+    return OK;
+}
+
+struct status device_upload(const struct device *device, void *target, const void *source,
+                            size_t size_bytes)
+{
+    if (device->forecast)
+        return OK;
     TRY_CUDA(cudaMemcpy(target, source, size_bytes, cudaMemcpyHostToDevice));
     return OK;
 }

@@ -19,6 +19,9 @@
 #include "train/cuda/graph.h"
 #include "train/cuda/kernels.h"
 
+/* cuDNN's plans that want more are passed over. */
+#define DEVICE_WORKSPACE_LIMIT_BYTES ((uint64_t)1 << 30)
+
 struct device {
     int ordinal;       /* as CUDA counts the visible ones */
     char name[64];     /* "NVIDIA H200" */
@@ -32,6 +35,10 @@ struct device {
     cudnnHandle_t cudnn;         /* on the compute stream */
     struct planner *planner;
     struct collective *collective; /* NULL: no other device takes part */
+
+    /* A forecast has a planner, and none of what is above it: memory is counted, not allocated. */
+    bool forecast;
+    struct memory_use use;
 };
 
 /* How many devices are visible, at least 1. Fails with STATUS_NOT_FOUND where no NVIDIA device is,
@@ -44,7 +51,13 @@ struct status device_count(int *ret_count);
  * Warns when others use the device. The collective is left to the caller. */
 struct status device_open(struct device *device, int ordinal, const struct backend_config *config);
 /* Ends what waits for devices that are lost. */
+/* The same without a device, for config->forecast: the one that is described by name, or what the
+ * first that is there says of itself. */
+struct status device_describe(struct device *device, const struct backend_config *config);
 void device_done(struct device *device);
+
+/* Fails with STATUS_UNSUPPORTED where the device cannot compute in `dtype`. */
+struct status device_check_dtype(const struct device *device, enum train_dtype dtype);
 
 struct status device_enter(const struct device *device);
 /* Waits for an event. Fails when another process or device is known to be lost, whose part of a sum
@@ -55,9 +68,15 @@ struct status device_finish(struct device *device);
 
 /* Zeroed device memory, complete when this returns; free with cudaFree. A size of 0 gives NULL. On
  * failure *ret_pointer may be set: it is then to be freed too. */
-struct status device_alloc(struct device *device, uint64_t size_bytes, void *ret_pointer);
+struct status device_alloc(struct device *device, enum memory_kind kind, uint64_t size_bytes,
+                           void *ret_pointer);
+/* Zeroed memory of the host that the device reads by itself; free with cudaFreeHost. */
+struct status device_alloc_pinned(struct device *device, uint64_t size_bytes, void *ret_pointer);
+/* An event without a time; NULL in a forecast. */
+struct status device_open_event(const struct device *device, cudaEvent_t *ret_event);
 /* Copies from the host to device memory that no work touches; complete when this returns. */
-struct status device_upload(void *target, const void *source, size_t size_bytes);
+struct status device_upload(const struct device *device, void *target, const void *source,
+                            size_t size_bytes);
 
 /* Puts the sum of `values`, device memory, in place over all devices between what was put on the
  * compute stream before and what comes after. May be captured. */

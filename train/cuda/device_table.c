@@ -5,10 +5,14 @@
 
 #define MIB(n) ((uint64_t)(n) << 20)
 
-/* What cudaGetDeviceProperties says of each, from NVIDIA's data sheets and the tables of compute
- * capabilities in the CUDA programming guide. */
+/* What cudaGetDeviceProperties says of each: NVIDIA's data sheets, the tables of compute
+ * capabilities in the CUDA programming guide, and what deviceQuery printed in public reports (T4,
+ * L4, A100 with 40 GB, B200). Memory differs by some MiB with driver and board. */
 const struct device_entry device_table[] = {
-    {"t4", "Tesla T4", 750, 40, 16, 1024, 65536, 0, 1590, 5001, 256, MIB(4), MIB(15095)},
+    {"t4", "Tesla T4", 750, 40, 16, 1024, 65536, 0, 1590, 5001, 256, MIB(4), MIB(15109)},
+    {"l4", "NVIDIA L4", 890, 58, 24, 1536, 101376, 1024, 2040, 6251, 192, MIB(48), MIB(22491)},
+    {"a100-40", "NVIDIA A100-SXM4-40GB", 800, 108, 32, 2048, 166912, 1024, 1410, 1215, 5120,
+     MIB(40), MIB(40339)},
     {"a100", "NVIDIA A100-SXM4-80GB", 800, 108, 32, 2048, 166912, 1024, 1410, 1593, 5120, MIB(40),
      MIB(81153)},
     {"rtx4090", "NVIDIA GeForce RTX 4090", 890, 128, 24, 1536, 101376, 1024, 2520, 10501, 384,
@@ -17,7 +21,7 @@ const struct device_entry device_table[] = {
      MIB(81110)},
     {"h200", "NVIDIA H200", 900, 132, 32, 2048, 232448, 1024, 1980, 3201, 6144, MIB(60),
      MIB(143156)},
-    {"b200", "NVIDIA B200", 1000, 148, 32, 2048, 232448, 1024, 1965, 3996, 8192, MIB(126),
+    {"b200", "NVIDIA B200", 1000, 148, 32, 2048, 232448, 1024, 1965, 3996, 7680, MIB(253) / 2,
      MIB(182642)},
     {.name = NULL},
 };

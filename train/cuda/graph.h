@@ -68,11 +68,14 @@ struct planner_config {
     enum train_dtype dtype;   /* of activations; DTYPE_F32 keeps TF32 out */
     bool deterministic;       /* only engines that give the same bits every time */
     bool tune;                /* plans are timed and the fastest is taken; needs a handle */
+    bool quick;               /* without a handle: of graphs that cuDNN compiles as it plans them,
+                               * plans know their tensors only, no engine and no workspace;
+                               * tensors of 2^31 elements and more are refused unseen */
     uint64_t workspace_limit; /* bytes; plans that want more are passed over */
     const char *cache_folder; /* plans are kept here, NULL: nowhere */
 };
 
-/* For one thread, like the handle. */
+/* For one thread, like the handle; for several without one. */
 struct planner;
 /* Fails with STATUS_UNSUPPORTED where cuDNN refuses the device's description. */
 struct status planner_open(const struct planner_config *config, struct planner **ret_planner);

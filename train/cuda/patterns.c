@@ -1,6 +1,7 @@
 #include "train/cuda/patterns.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "train/cuda/operation.h"
@@ -200,9 +201,10 @@ static const struct {
     const struct graph_node *nodes;
     const struct graph_node *f32_nodes; /* for activations in f32; NULL: the same */
     enum geometry geometry;
+    bool ready_made; /* cuDNN brings engines along and compiles none, but for few channels */
 } patterns[PATTERN_COUNT] = {
-    [PATTERN_CONV] = {conv, NULL, GEOMETRY_CONV},
-    [PATTERN_CONV_DGRAD] = {dgrad, NULL, GEOMETRY_CONV},
+    [PATTERN_CONV] = {conv, NULL, GEOMETRY_CONV, true},
+    [PATTERN_CONV_DGRAD] = {dgrad, NULL, GEOMETRY_CONV, true},
     [PATTERN_CONV_DGRAD_ADD] = {dgrad_add, NULL, GEOMETRY_CONV},
     [PATTERN_CONV_WGRAD] = {wgrad, wgrad_f32, GEOMETRY_CONV},
     [PATTERN_BN] = {bn, NULL, GEOMETRY_SAME},
@@ -221,14 +223,14 @@ static const struct {
     [PATTERN_AVG_POOL] = {avg_pool, NULL, GEOMETRY_WHOLE_POOL},
     [PATTERN_AVG_POOL_BACKWARD] = {avg_pool_backward, NULL, GEOMETRY_WHOLE_POOL},
     [PATTERN_FC] = {conv_bias, NULL, GEOMETRY_FC},
-    [PATTERN_FC_DGRAD] = {dgrad, NULL, GEOMETRY_FC},
+    [PATTERN_FC_DGRAD] = {dgrad, NULL, GEOMETRY_FC, true},
     [PATTERN_FC_WGRAD] = {wgrad, wgrad_f32, GEOMETRY_FC},
-    [PATTERN_CONV_STATS] = {conv_stats, NULL, GEOMETRY_CONV},
-    [PATTERN_SBR_CONV_STATS] = {sbr_conv_stats, NULL, GEOMETRY_CONV},
+    [PATTERN_CONV_STATS] = {conv_stats, NULL, GEOMETRY_CONV, true},
+    [PATTERN_SBR_CONV_STATS] = {sbr_conv_stats, NULL, GEOMETRY_CONV, true},
     [PATTERN_BN_FINALIZE] = {bn_finalize, NULL, GEOMETRY_SAME},
-    [PATTERN_DGRAD_DRELU_DBN] = {dgrad_drelu_dbn, NULL, GEOMETRY_CONV},
+    [PATTERN_DGRAD_DRELU_DBN] = {dgrad_drelu_dbn, NULL, GEOMETRY_CONV, true},
     [PATTERN_DBN_APPLY] = {dbn_apply, NULL, GEOMETRY_SAME},
-    [PATTERN_SBR_WGRAD] = {sbr_wgrad, NULL, GEOMETRY_CONV},
+    [PATTERN_SBR_WGRAD] = {sbr_wgrad, NULL, GEOMETRY_CONV, true},
     [PATTERN_CONV_BIAS] = {conv_bias, NULL, GEOMETRY_CONV},
     [PATTERN_CONV_BIAS_RELU] = {conv_bias_relu, NULL, GEOMETRY_CONV},
     [PATTERN_CONV_BIAS_ADD_RELU] = {conv_bias_add_relu, NULL, GEOMETRY_CONV},
@@ -326,6 +328,33 @@ static struct status shape_text(enum pattern pattern, const struct pattern_shape
     return OK;
 }
 
+static bool takes_long(enum pattern pattern, const struct pattern_shape *shape)
+{
+    return !patterns[pattern].ready_made || shape->in % 8 != 0;
+}
+
+/* cuDNN 9 has no BN, and few of the other engines, for tensors whose elements 31 bits do not count.
+ */
+static struct status elements_check(const struct layer *layer)
+{
+    const int64_t x = layer->x[0] * layer->x[1] * layer->x[2] * layer->x[3];
+    const int64_t y = layer->y[0] * layer->y[1] * layer->y[2] * layer->y[3];
+    if (x > INT32_MAX || y > INT32_MAX)
+        FAIL(STATUS_UNSUPPORTED, "a tensor of %" PRId64 " elements is too large to plan with",
+             x > y ? x : y);
+    return OK;
+}
+
+/* A plan that knows its tensors only. */
+static struct status plan_outline(const struct operation_graph *graph, const char *text,
+                                  struct cudnn_plan **ret_plan)
+{
+    struct engine_choice none = {0};
+    struct plan_frame frame = {.scalars = graph->scalars};
+    memcpy(frame.layouts, graph->layouts, sizeof frame.layouts);
+    return cudnn_plan_make(&frame, text, &none, ret_plan);
+}
+
 struct status cudnn_plan_open(struct planner *planner, enum pattern pattern,
                               const struct pattern_shape *shape, struct cudnn_plan **ret_plan)
 {
@@ -339,10 +368,14 @@ struct status cudnn_plan_open(struct planner *planner, enum pattern pattern,
                                          ? patterns[pattern].f32_nodes
                                          : patterns[pattern].nodes;
     const char *text;
+    if (planner_is_quick(planner))
+        TRY(elements_check(&layer));
     TRY(shape_text(pattern, shape, elements, &buffer));
     TRY(buffer_text(&buffer, &text));
     struct status status = operation_graph_build(&graph, planner_handle(planner), &layer, nodes);
     if (status.code == STATUS_DONE)
-        status = planner_make(planner, &graph, text, elements, ret_plan);
+        status = takes_long(pattern, shape) && planner_is_quick(planner)
+                     ? plan_outline(&graph, text, ret_plan)
+                     : planner_make(planner, &graph, text, elements, ret_plan);
     return status_context(status, "cuDNN: %s", text);
 }

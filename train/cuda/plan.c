@@ -64,6 +64,8 @@ static struct status plan_init(struct plan *plan)
     TRY(memory_alloc(devices, sizeof *plan->replicas, &plan->replicas));
     if (config->mode == PLAN_EVAL)
         TRY(store_need_folded(plan->store));
+    if (config->adds)
+        TRY(store_need_fresh(plan->store));
     const bool fused = fusion_wanted(plan);
     struct status status = program_make(plan, fused);
     if (fused && status.code == STATUS_UNSUPPORTED) {
@@ -269,4 +271,24 @@ uint64_t plan_bytes(const struct plan *plan)
         bytes += replica->block_bytes + replica->workspace_bytes + SLOT_COUNT * plan->slot_bytes;
     }
     return bytes;
+}
+
+struct status plan_choices(const struct plan *plan, plan_choice_fn *fn, void *context)
+{
+    const struct program *program = plan->program;
+    CLEANUP(memory_free) unsigned *uses = NULL;
+    TRY(memory_alloc(program->plan_count, sizeof *uses, &uses));
+    for (size_t i = 0; i < program->op_count; i++)
+        if (program->ops[i].kind == OP_PATTERN)
+            uses[program->ops[i].plan]++;
+    for (size_t i = 0; i < program->plan_count; i++) {
+        const struct cudnn_plan *made = plan->replicas[0].plans[i];
+        const struct plan_choice choice = {
+            .text = cudnn_plan_tag(made),
+            .uses = uses[i],
+            .workspace_bytes = cudnn_plan_workspace(made),
+        };
+        TRY(fn(&choice, context));
+    }
+    return OK;
 }

@@ -12,6 +12,7 @@ cudnnHandle_t planner_handle(const struct planner *planner);
  * is the value of OPERAND_ELEMENTS. */
 struct status planner_make(struct planner *planner, const struct operation_graph *graph,
                            const char *text, int64_t elements, struct cudnn_plan **ret_plan);
+bool planner_is_quick(const struct planner *planner);
 
 /* What a plan is besides its engine. */
 struct plan_frame {
@@ -19,7 +20,7 @@ struct plan_frame {
     uint64_t scalars; /* as in struct operation_graph */
     int64_t elements;
 };
-/* A plan of one engine; takes over what `choice` owns. */
+/* A plan of one engine, or of none where `choice` is zeroed; takes over what it owns. */
 struct status cudnn_plan_make(const struct plan_frame *frame, const char *text,
                               struct engine_choice *choice, struct cudnn_plan **ret_plan);
 const struct engine_choice *cudnn_plan_choice(const struct cudnn_plan *plan);

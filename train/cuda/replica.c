@@ -1,18 +1,33 @@
-#include <string.h>
-
 #include "base/memory.h"
 #include "train/cuda/errors.h"
 #include "train/cuda/plan.h"
 
+struct planning {
+    const struct plan *plan;
+    struct device *device;
+    struct plan_replica *replica;
+};
+
+static struct status one_plan_make(uint64_t item, unsigned thread, void *context)
+{
+    const struct planning *planning = context;
+    const struct planned *planned = &planning->plan->program->plans[item];
+    (void)thread;
+    return cudnn_plan_open(planning->device->planner, planned->pattern, &planned->shape,
+                           &planning->replica->plans[item]);
+}
+
+/* A planner with a handle is for one thread; one that only knows a description is for all. */
 static struct status plans_make(const struct plan *plan, struct device *device,
                                 struct plan_replica *replica)
 {
+    CLEANUP(pool_close) struct pool *pool = NULL;
     const size_t count = plan->program->plan_count;
+    struct planning planning = {plan, device, replica};
     TRY(memory_alloc(count, sizeof *replica->plans, &replica->plans));
+    TRY(pool_open(device->forecast ? cores_available() : 1, &pool));
+    TRY(pool_run(pool, count, one_plan_make, &planning));
     for (size_t i = 0; i < count; i++) {
-        const struct planned *planned = &plan->program->plans[i];
-        TRY(cudnn_plan_open(device->planner, planned->pattern, &planned->shape,
-                            &replica->plans[i]));
         uint64_t needed = cudnn_plan_workspace(replica->plans[i]);
         if (needed > replica->workspace_bytes)
             replica->workspace_bytes = needed;
@@ -83,33 +98,27 @@ static struct status tensors_place(const struct plan *plan, struct plan_replica 
     return OK;
 }
 
-static struct status event_open(cudaEvent_t *ret_event)
-{
-    TRY_CUDA(cudaEventCreateWithFlags(ret_event, cudaEventDisableTiming));
-    return OK;
-}
-
 static struct status slots_open(const struct plan *plan, struct device *device,
                                 struct plan_replica *replica)
 {
     for (int i = 0; i < SLOT_COUNT; i++) {
         struct slot *slot = &replica->slots[i];
-        TRY_CUDA(cudaMallocHost((void **)&slot->pinned, plan->slot_bytes));
-        memset(slot->pinned, 0, plan->slot_bytes);
-        TRY(device_alloc(device, plan->slot_bytes, &slot->device));
-        TRY(event_open(&slot->copied));
-        TRY(event_open(&slot->consumed));
+        TRY(device_alloc_pinned(device, plan->slot_bytes, &slot->pinned));
+        TRY(device_alloc(device, MEMORY_BATCHES, plan->slot_bytes, &slot->device));
+        TRY(device_open_event(device, &slot->copied));
+        TRY(device_open_event(device, &slot->consumed));
     }
-    return device_alloc(device, plan->images_at, &replica->step_data);
+    return device_alloc(device, MEMORY_OTHER, plan->images_at, &replica->step_data);
 }
 
-static struct status buckets_open(const struct plan *plan, struct plan_replica *replica)
+static struct status buckets_open(const struct plan *plan, struct device *device,
+                                  struct plan_replica *replica)
 {
     TRY(memory_alloc(plan->buckets.count, sizeof(cudaEvent_t), &replica->ready));
     for (size_t i = 0; i < plan->buckets.count; i++)
-        TRY(event_open(&replica->ready[i]));
-    TRY(event_open(&replica->forwarded));
-    return event_open(&replica->reduced);
+        TRY(device_open_event(device, &replica->ready[i]));
+    TRY(device_open_event(device, &replica->forwarded));
+    return device_open_event(device, &replica->reduced);
 }
 
 /* What kernel_fold needs to know, in device memory. */
@@ -134,10 +143,9 @@ static struct status folds_open(const struct plan *plan, struct device *device,
             .row = (uint32_t)(weight->count / channels),
         };
     }
-    TRY(device_alloc(device, program->fold_count * sizeof *folds, &replica->folds));
+    TRY(device_alloc(device, MEMORY_OTHER, program->fold_count * sizeof *folds, &replica->folds));
     if (program->fold_count)
-        TRY_CUDA(cudaMemcpy(replica->folds, folds, program->fold_count * sizeof *folds,
-                            cudaMemcpyHostToDevice));
+        TRY(device_upload(device, replica->folds, folds, program->fold_count * sizeof *folds));
     return OK;
 }
 
@@ -146,12 +154,13 @@ struct status replica_plan_open(struct plan *plan, struct device *device, unsign
     struct plan_replica *replica = &plan->replicas[index];
     TRY(plans_make(plan, device, replica));
     TRY(tensors_place(plan, replica));
-    TRY(device_alloc(device, replica->block_bytes, &replica->block));
-    TRY(device_alloc(device, replica->workspace_bytes, &replica->workspace));
-    TRY(device_alloc(device, kernel_loss_workspace_bytes(plan->share), &replica->loss_workspace));
-    TRY(device_alloc(device, sizeof *replica->ring, &replica->ring));
+    TRY(device_alloc(device, MEMORY_ACTIVATIONS, replica->block_bytes, &replica->block));
+    TRY(device_alloc(device, MEMORY_WORKSPACE, replica->workspace_bytes, &replica->workspace));
+    TRY(device_alloc(device, MEMORY_OTHER, kernel_loss_workspace_bytes(plan->share),
+                     &replica->loss_workspace));
+    TRY(device_alloc(device, MEMORY_OTHER, sizeof *replica->ring, &replica->ring));
     TRY(slots_open(plan, device, replica));
-    TRY(buckets_open(plan, replica));
+    TRY(buckets_open(plan, device, replica));
     return folds_open(plan, device, replica);
 }
 

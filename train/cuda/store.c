@@ -26,18 +26,19 @@ static struct status arrays_open(struct store *store, struct device *device,
 {
     const struct param_map *map = store->map;
     const enum train_dtype dtype = store->backend->config.dtype;
-    TRY(device_alloc(device, map->total * sizeof(float), &replica->values));
-    TRY(device_alloc(device, map->trained * sizeof(float), &replica->gradients));
-    TRY(device_alloc(device, map->trained * sizeof(float), &replica->momenta));
+    TRY(device_alloc(device, MEMORY_PARAMETERS, map->total * sizeof(float), &replica->values));
+    TRY(device_alloc(device, MEMORY_GRADIENTS, map->trained * sizeof(float), &replica->gradients));
+    TRY(device_alloc(device, MEMORY_OPTIMIZER, map->trained * sizeof(float), &replica->momenta));
     if (io_type(dtype) == KERNEL_F32)
         replica->weights = replica->values;
     else
-        TRY(device_alloc(device, map->trained * io_bytes(dtype), &replica->weights));
-    TRY(device_alloc(device, map->trained / KERNEL_BLOCK * sizeof(uint32_t),
+        TRY(device_alloc(device, MEMORY_PARAMETERS, map->trained * io_bytes(dtype),
+                         &replica->weights));
+    TRY(device_alloc(device, MEMORY_OTHER, map->trained / KERNEL_BLOCK * sizeof(uint32_t),
                      &replica->block_segments));
-    TRY(device_upload(replica->block_segments, map->block_segments,
+    TRY(device_upload(device, replica->block_segments, map->block_segments,
                       map->trained / KERNEL_BLOCK * sizeof(uint32_t)));
-    return device_alloc(device, map->segment_count * sizeof(struct arena_segment),
+    return device_alloc(device, MEMORY_OTHER, map->segment_count * sizeof(struct arena_segment),
                         &replica->segments);
 }
 
@@ -51,10 +52,11 @@ static struct status replica_open(struct device *device, unsigned index, void *c
         .loss_scale = 1,
     };
     TRY(arrays_open(store, device, replica));
-    TRY(device_alloc(device, sizeof state, &replica->state));
-    TRY(device_upload(replica->state, &state, sizeof state));
+    TRY(device_alloc(device, MEMORY_OTHER, sizeof state, &replica->state));
+    TRY(device_upload(device, replica->state, &state, sizeof state));
     const uint32_t blocks = (uint32_t)(store->map->trained / KERNEL_BLOCK);
-    return device_alloc(device, kernel_update_workspace_bytes(blocks, store->map->segment_count),
+    return device_alloc(device, MEMORY_OTHER,
+                        kernel_update_workspace_bytes(blocks, store->map->segment_count),
                         &replica->workspace);
 }
 
@@ -134,7 +136,7 @@ static struct status replica_write(struct device *device, unsigned index, void *
     const struct param_place *place = &store->map->params[writing->param];
     float *target = role_array(replica, writing->role) + place->offset;
     TRY(device_finish(device));
-    TRY(device_upload(target, writing->values, place->count * sizeof(float)));
+    TRY(device_upload(device, target, writing->values, place->count * sizeof(float)));
     if (writing->role != ROLE_VALUE || replica->weights == replica->values ||
         !param_is_trained(&store->network->params[writing->param]))
         return OK;
@@ -205,7 +207,8 @@ struct status store_average_statistics(struct store *store)
         one[i] = (float)(sums[i] / (devices * processes));
     for (unsigned d = 0; d < devices; d++) {
         TRY(device_enter(&store->backend->devices[d]));
-        TRY(device_upload(store->replicas[d].values + begin, one, count * sizeof *one));
+        TRY(device_upload(&store->backend->devices[d], store->replicas[d].values + begin, one,
+                          count * sizeof *one));
     }
     store->statistics_differ = false;
     return OK;
@@ -214,7 +217,8 @@ struct status store_average_statistics(struct store *store)
 static struct status fresh_open(struct device *device, unsigned index, void *context)
 {
     struct store *store = context;
-    return device_alloc(device, store->map->trained * sizeof(float), &store->replicas[index].fresh);
+    return device_alloc(device, MEMORY_GRADIENTS, store->map->trained * sizeof(float),
+                        &store->replicas[index].fresh);
 }
 
 struct status store_need_fresh(struct store *store)
@@ -226,9 +230,11 @@ static struct status folded_open(struct device *device, unsigned index, void *co
 {
     struct store *store = context;
     struct store_replica *replica = &store->replicas[index];
-    TRY(device_alloc(device, store->map->trained * io_bytes(store->backend->config.dtype),
+    TRY(device_alloc(device, MEMORY_PARAMETERS,
+                     store->map->trained * io_bytes(store->backend->config.dtype),
                      &replica->folded_weights));
-    return device_alloc(device, store->map->trained * sizeof(float), &replica->folded_biases);
+    return device_alloc(device, MEMORY_PARAMETERS, store->map->trained * sizeof(float),
+                        &replica->folded_biases);
 }
 
 struct status store_need_folded(struct store *store)
@@ -239,7 +245,8 @@ struct status store_need_folded(struct store *store)
 static struct status average_open(struct device *device, unsigned index, void *context)
 {
     struct store *store = context;
-    return device_alloc(device, store->map->total * sizeof(float), &store->replicas[index].average);
+    return device_alloc(device, MEMORY_AVERAGE, store->map->total * sizeof(float),
+                        &store->replicas[index].average);
 }
 
 struct status store_need_average(struct store *store)

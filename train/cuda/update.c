@@ -40,11 +40,11 @@ static struct status replica_begin(struct device *device, unsigned index, void *
     TRY(device_finish(device));
     store_drop_update(replica);
     cudaFree(MOVE(replica->rates));
-    TRY(device_alloc(device, store->rate_count * sizeof(float), &replica->rates));
-    TRY(device_upload(replica->rates, beginning->rates, store->rate_count * sizeof(float)));
-    TRY(device_upload(replica->segments, store->map->segments,
+    TRY(device_alloc(device, MEMORY_OTHER, store->rate_count * sizeof(float), &replica->rates));
+    TRY(device_upload(device, replica->rates, beginning->rates, store->rate_count * sizeof(float)));
+    TRY(device_upload(device, replica->segments, store->map->segments,
                       store->map->segment_count * sizeof *store->map->segments));
-    return device_upload(replica->state, &beginning->state, sizeof beginning->state);
+    return device_upload(device, replica->state, &beginning->state, sizeof beginning->state);
 }
 
 struct status store_begin(struct store *store, const struct update_rule *rule)
@@ -157,5 +157,7 @@ struct status store_average(struct store *store, double decay)
 {
     struct averaging averaging = {store, (float)decay, (float)(1 - decay)};
     TRY(store_need_average(store));
+    if (store->backend->config.forecast)
+        return OK;
     return backend_each(store->backend, replica_average, &averaging);
 }

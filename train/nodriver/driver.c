@@ -1,4 +1,4 @@
-/* A CUDA driver without devices, as a libcuda.so for tests: cuDNN compiles plans for a described
+/* A CUDA driver without devices, for machines that have none: cuDNN compiles plans for a described
  * device once it has found a driver. Nothing that needs a device succeeds. */
 
 enum { ERROR_NOT_FOUND = 500 };

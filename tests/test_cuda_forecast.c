@@ -1,0 +1,147 @@
+#include "tests/test.h"
+
+#include "tests/cuda/cudart_standin.h"
+#include "train/module.h"
+
+/* What the CUDA backend forecasts is what it allocates: the stand-in for the runtime counts. */
+
+const struct backend_module *headrace_backend_module(void);
+
+static const struct {
+    const char *arch;
+    enum train_dtype dtype;
+    unsigned devices;
+    bool adds, averages;
+} cases[] = {
+    {"resnet18", DTYPE_FP16, 1, false, false},
+    {"resnet18", DTYPE_F32, 1, true, true},
+    {"resnet50-blur", DTYPE_BF16, 2, false, true},
+};
+
+struct opened {
+    struct backend *backend;
+    struct store *store;
+    struct plan *train, *eval;
+};
+
+static const struct plan_config train_config = {.mode = PLAN_TRAIN,
+                                                .batch = 8,
+                                                .height = 64,
+                                                .width = 64};
+static const struct plan_config eval_config = {.mode = PLAN_EVAL,
+                                               .batch = 6,
+                                               .height = 96,
+                                               .width = 96};
+
+static void open_all(size_t i, const struct network *network, const struct backend_config *config,
+                     struct opened *opened)
+{
+    static const double rates[] = {.1, .05, .02};
+    const struct backend_ops *ops = headrace_backend_module()->ops;
+    const struct update_rule rule = {.rates = rates,
+                                     .rate_count = ARRAY_LENGTH(rates),
+                                     .scale.value = 1};
+    struct plan_config train = train_config;
+    train.adds = cases[i].adds;
+    assert_ok(ops->open(config, &opened->backend));
+    assert_ok(ops->store_open(opened->backend, network, &opened->store));
+    assert_ok(ops->store_begin(opened->store, &rule));
+    if (cases[i].averages)
+        assert_ok(ops->store_average(opened->store, 0));
+    assert_ok(ops->plan_open(opened->store, &train, &opened->train));
+    assert_ok(ops->plan_open(opened->store, &eval_config, &opened->eval));
+}
+
+static void close_all(const struct opened *opened)
+{
+    const struct backend_ops *ops = headrace_backend_module()->ops;
+    ops->plan_close(opened->eval);
+    ops->plan_close(opened->train);
+    ops->store_close(opened->store);
+    ops->close(opened->backend);
+}
+
+static uint64_t sum_of(const struct memory_use *use)
+{
+    uint64_t bytes = 0;
+    for (int kind = 0; kind < MEMORY_KIND_COUNT; kind++)
+        bytes += use->bytes[kind];
+    return bytes;
+}
+
+/* What is forecast for a device; nothing is allocated meanwhile. */
+static struct memory_use forecast(size_t i, const struct network *network, const char *device,
+                                  enum forecast_mode mode)
+{
+    const struct backend_config config = {.dtype = cases[i].dtype,
+                                          .devices = cases[i].devices,
+                                          .forecast = mode,
+                                          .forecast_device = device};
+    const struct backend_ops *ops = headrace_backend_module()->ops;
+    struct opened opened;
+    struct memory_use use;
+    open_all(i, network, &config, &opened);
+    ops->memory(opened.backend, &use);
+    assert_int_equal(ops->replicas(opened.backend), cases[i].devices);
+    assert_int_equal(standin_leaks(), 0);
+    close_all(&opened);
+    return use;
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        const struct standin_options options = {.devices = (int)cases[i].devices};
+        const struct backend_config config = {.dtype = cases[i].dtype, .devices = cases[i].devices};
+        CLEANUP(network_close) struct network *network = NULL;
+        struct opened opened;
+        standin_reset(&options);
+        assert_ok(network_open(cases[i].arch, 10, &network));
+        const struct memory_use here = forecast(i, network, NULL, FORECAST_PLANS);
+        const struct memory_use h200 = forecast(i, network, "h200", FORECAST_PLANS);
+        const struct memory_use quick = forecast(i, network, "h200", FORECAST_SIZES);
+        assert_int_equal(quick.capacity_bytes, (uint64_t)143156 << 20);
+        assert_int_equal(sum_of(&h200), sum_of(&here));
+        assert_int_equal(sum_of(&h200) - h200.bytes[MEMORY_WORKSPACE],
+                         sum_of(&quick) - quick.bytes[MEMORY_WORKSPACE]);
+        open_all(i, network, &config, &opened);
+        for (unsigned device = 0; device < cases[i].devices; device++)
+            assert_int_equal(standin_memory_bytes((int)device), sum_of(&here));
+        close_all(&opened);
+    }
+}
+
+/* A batch whose tensors no engine takes is no question of memory. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    const struct backend_config config = {.dtype = DTYPE_FP16,
+                                          .forecast = FORECAST_SIZES,
+                                          .forecast_device = "b200"};
+    const struct backend_ops *ops = headrace_backend_module()->ops;
+    const struct plan_config large = {.mode = PLAN_TRAIN,
+                                      .batch = 2675,
+                                      .height = 224,
+                                      .width = 224};
+    CLEANUP(network_close) struct network *network = NULL;
+    struct backend *backend;
+    struct store *store;
+    struct plan *plan = NULL;
+    standin_reset(NULL);
+    assert_ok(network_open("resnet50", 1000, &network));
+    assert_ok(ops->open(&config, &backend));
+    assert_ok(ops->store_open(backend, network, &store));
+    assert_fails(ops->plan_open(store, &large, &plan), STATUS_UNSUPPORTED, "is too large to plan");
+    ops->store_close(store);
+    ops->close(backend);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_too_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
