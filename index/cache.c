@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/crc32c.h"
@@ -156,10 +157,10 @@ static struct status blocks_list(const struct cache *cache, uint32_t at, uint32_
 static struct status entry_read(struct cache *cache, const struct cache_entry *entry,
                                 const uint32_t *blocks, struct buffer *bytes, bool *ret_holds)
 {
-    TRY(buffer_resize(bytes, 0));
-    TRY(buffer_resize(bytes, (size_t)entry->length + RECORD_PADDING));
+    TRY(buffer_reserve(bytes, (size_t)entry->length + RECORD_PADDING));
     struct status status = cache_data_read(cache, blocks, bytes->data, entry->length);
     bytes->length = entry->length;
+    memset(bytes->data + bytes->length, 0, RECORD_PADDING);
     *ret_holds =
         status.code == STATUS_DONE && crc32c_update(0, bytes->data, entry->length) == entry->crc32c;
     status_ignore(status); /* what cannot be read is brought again */

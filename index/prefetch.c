@@ -15,6 +15,8 @@ static const size_t stack_bytes = 256 << 10;
 static const size_t kept_bytes = 1 << 20;
 /* Of the smallest records that a cache may hold: a tenth of ImageNet's. */
 static const uint64_t near_share = 64, least_near = 4;
+/* Of the records that it does hold, where reads take long. */
+static const uint64_t most_near_share = 2;
 
 /* What a read ahead ended in, for whoever needs the record. */
 struct failure {
@@ -29,15 +31,16 @@ struct prefetch {
     bool has_session, counts_passes;
     uint32_t first_slot, slots;
     uint64_t steps;
-    uint64_t near;                 /* places ahead for which something may be evicted */
     struct cache_convert *convert; /* NULL: not asked for */
 
     pthread_mutex_t mutex;   /* guards all below */
     pthread_cond_t turn;     /* threads: nobody claims, or closing */
     pthread_cond_t progress; /* who claims: another place was asked for, a start, closing */
     struct order order;
+    uint64_t first;          /* place: of prefetch_start */
     uint64_t next, end;      /* places: to be claimed next; of the epoch */
     uint64_t asked;          /* one more than the last that was asked for */
+    uint64_t near;           /* places ahead for which something may be evicted */
     uint64_t starts, passes; /* of prefetch_start */
     bool claiming, closing;
     bool warned;              /* that the cache cannot be written */
@@ -324,7 +327,7 @@ void prefetch_start(struct prefetch *prefetch, const struct order *order, uint64
     cache_session_start(prefetch->cache, prefetch->session, epoch, first * order->global_batch);
     pthread_mutex_lock(&prefetch->mutex);
     prefetch->order = *order; /* … until the cache knows when what is needed */
-    prefetch->next = prefetch->asked = first * prefetch->slots;
+    prefetch->first = prefetch->next = prefetch->asked = first * prefetch->slots;
     prefetch->end = prefetch->steps * prefetch->slots;
     pthread_cond_signal(&prefetch->progress);
     pthread_mutex_unlock(&prefetch->mutex);
@@ -364,6 +367,23 @@ static struct status record_bring(struct prefetch *prefetch, uint64_t place, uin
     return status;
 }
 
+/* A record was waited for. Unless it is one of the first, it was claimed as early as a full cache
+ * allows, which is too late for reads that take as long as these, or for one that had to be tried
+ * again: those to come begin earlier. */
+static void wait_note(struct prefetch *prefetch, uint64_t place, double seconds)
+{
+    uint64_t most = cache_statistics(prefetch->cache).records / most_near_share;
+    pthread_mutex_lock(&prefetch->mutex);
+    prefetch->statistics.wait_seconds += seconds;
+    uint64_t wider = prefetch->near + prefetch->near / 2;
+    wider = wider < most ? wider : most;
+    if (place >= prefetch->first + prefetch->near && wider > prefetch->near) {
+        prefetch->near = wider;
+        pthread_cond_signal(&prefetch->progress);
+    }
+    pthread_mutex_unlock(&prefetch->mutex);
+}
+
 struct status prefetch_read(struct prefetch *prefetch, uint64_t place, uint64_t record,
                             struct buffer *bytes, uint8_t *ret_encoding)
 {
@@ -388,9 +408,8 @@ struct status prefetch_read(struct prefetch *prefetch, uint64_t place, uint64_t 
         cache_wait(prefetch->cache, &seen, look_ms);
         waited = clock_seconds() - begin;
     }
-    pthread_mutex_lock(&prefetch->mutex);
-    prefetch->statistics.wait_seconds += waited;
-    pthread_mutex_unlock(&prefetch->mutex);
+    if (waited > 0)
+        wait_note(prefetch, place, waited);
     return OK;
 }
 

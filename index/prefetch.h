@@ -9,7 +9,8 @@
  * step p / slots. Reads are begun in that order, at most PREFETCH_AHEAD places before the one that
  * was asked for last, and no sooner than there is room: what is needed sooner never goes for them.
  * In a full cache they begin late, at a small share of its records before: what is read early takes
- * the place of what was used, and would have been there in the next epoch.
+ * the place of what was used, and would have been there in the next epoch. The share grows while
+ * records are waited for, up to half.
  * What a batch holds does not depend on any of this. */
 
 #include <stdint.h>
