@@ -128,6 +128,16 @@ def need_torch():
     return torch, torchvision
 
 
+def need_dali():
+    """DALI, or the test is skipped."""
+    try:
+        import nvidia.dali.fn
+        import nvidia.dali.types
+    except ImportError as error:
+        raise unittest.SkipTest(f"{error}: PYTHON=… make check-python chooses a Python that has it") from error
+    return nvidia.dali
+
+
 def resident_bytes() -> int:
     for line in pathlib.Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):

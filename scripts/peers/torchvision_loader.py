@@ -1,4 +1,7 @@
-"""torchvision's ImageFolder and DataLoader, as PyTorch's ImageNet example has them; with u8 without ToTensor and Normalize."""
+"""torchvision's ImageFolder and DataLoader, as PyTorch's ImageNet example has them; with u8 without ToTensor and Normalize.
+
+An index in the folder's place is read by headrace.ImageFolder: the only difference.
+"""
 import numpy
 import torch
 import torchvision
@@ -11,6 +14,13 @@ def to_bytes(image):
     return torch.from_numpy(numpy.array(image))
 
 
+def image_folder(path):
+    if not path.endswith(".idx"):
+        return torchvision.datasets.ImageFolder
+    import headrace
+    return headrace.ImageFolder
+
+
 def main():
     options = contest.arguments()
     torch.set_num_threads(1)
@@ -19,7 +29,7 @@ def main():
         steps += [to_bytes]
     else:
         steps += [transforms.ToTensor(), transforms.Normalize([.485, .456, .406], [.229, .224, .225])]
-    data = torchvision.datasets.ImageFolder(options.data, transforms.Compose(steps))
+    data = image_folder(options.data)(options.data, transforms.Compose(steps))
     loader = torch.utils.data.DataLoader(data, batch_size=contest.BATCH, shuffle=True,
                                          num_workers=options.threads, persistent_workers=True)
     contest.serve(lambda: (len(images) for images, _ in loader))

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""The Python package beside what it stands in for, on one core and the thousand real images of HEADRACE_DATA.
+
+All are started first; then they take turns, and medians are compared:
+
+- headrace.Loader and `headrace bench`, whose loader it is;
+- headrace.ImageFolder and torchvision's, both in torch's DataLoader under the same transforms;
+- DALI fed by headrace.dali.Source, and by DALI's own reader of files;
+- of these, what the KSpeed guide compares: the plain loader, the loader on an index, DALI on an index.
+
+A turn is short and medians bear little noise: nothing else should run meanwhile. scripts/bench_turns.py says where the
+peers live; the package is imported from python/, with build/libheadrace.so.
+
+    scripts/bench_python.py [--images CLASS_FOLDERS] [--rounds 5] [--core 0]
+"""
+
+import argparse
+import contextlib
+import pathlib
+
+from bench_turns import Ours, Peer, images_prepare, indexes_write, peers_open, table_print, turns_take, work_folder
+
+ROWS = [
+    ("headrace.Loader dct f32", "headrace bench dct f32", 0.95, None),
+    ("headrace.Loader dct u8", "headrace bench dct u8", 0.95, None),
+    ("headrace.ImageFolder jpeg f32", "torchvision f32", 1.5, None),
+    ("headrace.ImageFolder dct f32", "torchvision f32", 2, None),
+    ("headrace.ImageFolder jpeg u8", "torchvision u8", 1.5, None),
+    ("headrace.ImageFolder dct u8", "torchvision u8", 2, None),
+    ("DALI on headrace jpeg f32", "DALI f32", 1, None),
+    ("DALI on headrace dct f32", "DALI f32", None, None),
+]
+# The guide's comparison.
+GUIDE_ROWS = [
+    ("headrace.Loader dct f32", "torchvision f32", None, None),
+    ("headrace.Loader dct f32", "DALI on headrace jpeg f32", None, None),
+    ("DALI on headrace jpeg f32", "torchvision f32", None, None),
+]
+
+
+def peers_choose(images, work, cores):
+    """What makes the peers, by the names in ROWS: script and environment, data, type."""
+    dct, jpeg = work / "dct.idx", work / "jpeg.idx"
+    table = [
+        ("torchvision f32", "torch", "torchvision_loader.py", images, "f32"),
+        ("headrace.ImageFolder jpeg f32", "torch", "torchvision_loader.py", jpeg, "f32"),
+        ("headrace.ImageFolder dct f32", "torch", "torchvision_loader.py", dct, "f32"),
+        ("torchvision u8", "torch", "torchvision_loader.py", images, "u8"),
+        ("headrace.ImageFolder jpeg u8", "torch", "torchvision_loader.py", jpeg, "u8"),
+        ("headrace.ImageFolder dct u8", "torch", "torchvision_loader.py", dct, "u8"),
+        ("headrace.Loader dct f32", "torch", "headrace_loader.py", dct, "f32"),
+        ("headrace.Loader dct u8", "torch", "headrace_loader.py", dct, "u8"),
+        ("DALI f32", "dali", "dali_loader.py", images, "f32"),
+        ("DALI on headrace jpeg f32", "dali", "dali_loader.py", jpeg, "f32"),
+        ("DALI on headrace dct f32", "dali", "dali_loader.py", dct, "f32"),
+    ]
+    return {name: lambda peer=peer: Peer(*peer, cores) for name, *peer in table}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=pathlib.Path, help="class folders; default: the thousand real ones")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--core", default="0")
+    options = parser.parse_args()
+    cores = [options.core]
+
+    work = work_folder("bench_python")
+    images = options.images or images_prepare(work)
+    indexes_write(images, work)
+    ours = {f"headrace bench dct {dtype}": Ours(work / "dct.idx", cores, "pillow", dtype) for dtype in ["f32", "u8"]}
+    with contextlib.ExitStack() as stack:
+        contestants = {**ours, **peers_open(peers_choose(images, work, cores), stack)}
+        medians = turns_take(contestants, options.rounds)
+    table_print("one core", ROWS, medians)
+    table_print("the guide's comparison, one core", GUIDE_ROWS, medians)
+
+
+if __name__ == "__main__":
+    main()
