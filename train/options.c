@@ -134,7 +134,7 @@ const struct option train_option_table[] = {
     {"threads", 0, OPT_INT, FIELD(threads), 0, 1024, .value = "N",
      .help = "threads that compute; 0: the cores of this process"},
     {"sync-bn", 0, OPT_FLAG, FIELD(sync_bn),
-     .help = "normalise over the batch of all processes, not of each"},
+     .help = "normalise over the batch of all processes and GPUs, not of each"},
     {"launcher", 0, OPT_ENUM, FIELD(launcher), .names = launcher_names,
      .help = "who starts the processes that train together; auto: what the environment says",
      .not_stored = true},
