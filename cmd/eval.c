@@ -13,7 +13,7 @@
 struct eval_arguments {
     const char *arch; /* NULL: as the checkpoint says */
     int device, dtype, pixels, on_error;
-    int64_t batch_size, jobs, threads, val_resize, val_crop, print_freq;
+    int64_t batch_size, jobs, threads, gpus, val_resize, val_crop, print_freq;
     bool val_flip, json;
     struct access_options access;
     struct cache_options cache;
@@ -39,6 +39,8 @@ static const struct option eval_options[] = {
      .help = "where to compute (default %d)"},
     {"dtype", 0, OPT_ENUM, FIELD(dtype), .names = train_dtype_names,
      .help = "arithmetic (default %d)"},
+    {"gpus", 0, OPT_INT, FIELD(gpus), .min = 0, .max = 64, .value = "N",
+     .help = "GPUs to compute on; 0: all that are seen"},
     {"threads", 0, OPT_INT, FIELD(threads), .min = 0, .max = 1024, .value = "N",
      .help = "threads that compute; 0: as many as there are cores to use"},
     COMMAND_JOBS(jobs),
@@ -120,22 +122,28 @@ static struct status model_make(const struct eval_arguments *arguments, struct e
     const struct backend_config config = {
         .dtype = (enum train_dtype)arguments->dtype,
         .threads = (unsigned)arguments->threads,
+        .devices = (unsigned)arguments->gpus,
     };
     TRY(model_open(parts->trained->network, device_names[arguments->device], &config,
                    &parts->model));
     return model_write(parts->model, parts->trained->weights, false);
 }
 
+/* Images of a step: no more than there are, and as many for each device. */
+static uint32_t batch_choose(uint64_t asked, uint64_t images, uint32_t replicas)
+{
+    uint64_t batch = images < asked ? images : asked;
+    return (uint32_t)((batch + replicas - 1) / replicas * replicas);
+}
+
 static struct status feed_make(const struct eval_arguments *arguments, struct eval_parts *parts)
 {
     const struct backend_ops *ops = parts->model->ops;
-    uint64_t images = index_count(parts->index);
     struct loader_options options;
     loader_options_init(&options);
     options.mode = LOADER_EVAL;
-    options.global_batch = (uint32_t)arguments->batch_size;
-    if (images < options.global_batch)
-        options.global_batch = (uint32_t)images;
+    options.global_batch = batch_choose((uint64_t)arguments->batch_size, index_count(parts->index),
+                                        ops->replicas(parts->model->backend));
     options.val_resize = parts->resize;
     options.val_crop = parts->crop;
     options.pixels = parts->pixels;

@@ -30,6 +30,17 @@ headrace_ok eval run datasets/imagenet/val --device reference --json --val-flip
 expect_stdout '"images": 25, .*"val_flip": true'
 headrace eval run all.idx --device reference
 expect_error 1 'is not among the 25'
+trial=$(dirname "$HEADRACE_BIN")/trial
+if [ -e "$trial/headrace-cuda.so" ]; then # stand-ins for two GPUs
+    export STANDIN_DEVICES=2 XDG_CACHE_HOME=$work/cache
+    HEADRACE_MODULES=$trial headrace_ok eval run datasets/imagenet/val --device cuda --dtype f32 --json -b 7
+    expect_stdout '"images": 25, "unreadable": 0'
+    [ "$(top1 "$stdout")" = "$(top1 by-8)" ] || fail "two devices changed the accuracy"
+    HEADRACE_MODULES=$trial headrace_ok eval run datasets/imagenet/val --device cuda --gpus 1 --dtype f32 --json
+    [ "$(top1 "$stdout")" = "$(top1 by-8)" ] || fail "a device changed the accuracy"
+    HEADRACE_MODULES=$trial headrace eval run datasets/imagenet/val --device cuda --gpus 3
+    expect_error 2 '3 GPUs were asked for'
+fi
 cp run/checkpoint.safetensors bare.safetensors
 headrace eval bare.safetensors datasets/imagenet/val
 expect_error 2 '--arch'
