@@ -188,7 +188,9 @@ static bool claim_next(struct prefetch *prefetch, struct job *job)
     pthread_mutex_unlock(&prefetch->mutex);
     enum cache_answer answer = place_claim(prefetch, &order, may_evict, job);
     pthread_mutex_lock(&prefetch->mutex);
-    if (job->starts != prefetch->starts || prefetch->closing) {
+    /* Who asked for the place meanwhile may have found nothing there, and reads it by itself. */
+    bool is_late = job->place < prefetch->asked && answer == CACHE_CLAIMED;
+    if (job->starts != prefetch->starts || prefetch->closing || is_late) {
         pthread_mutex_unlock(&prefetch->mutex);
         if (answer == CACHE_CLAIMED)
             cache_abandon(prefetch->cache, &job->claim);
