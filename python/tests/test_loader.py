@@ -234,6 +234,7 @@ class LoaderTest(unittest.TestCase):
         os.mkfifo(last)
         code = f"""
 import os, signal, threading, headrace
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run in the background
 batches = iter(headrace.Loader({str(root) + '.idx'!r}, 36, image_size=16, threads=1, order="sequential"))
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
