@@ -132,8 +132,7 @@ static struct status model_make(const struct eval_arguments *arguments, struct e
 /* Images of a step: no more than there are, and as many for each device. */
 static uint32_t batch_choose(uint64_t asked, uint64_t images, uint32_t replicas)
 {
-    uint64_t batch = images < asked ? images : asked;
-    return (uint32_t)((batch + replicas - 1) / replicas * replicas);
+    return (uint32_t)division_round_up(images < asked ? images : asked, replicas);
 }
 
 static struct status feed_make(const struct eval_arguments *arguments, struct eval_parts *parts)

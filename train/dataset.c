@@ -182,8 +182,8 @@ static uint64_t val_images(const struct dataset *dataset, const struct train_opt
 uint32_t dataset_val_batch(const struct dataset *dataset, const struct train_options *options,
                            const struct division *division)
 {
-    uint64_t parts = (uint64_t)division->processes * division->replicas;
-    uint64_t images = (val_images(dataset, options) + parts - 1) / parts * parts;
+    uint32_t parts = division->processes * division->replicas;
+    uint64_t images = division_round_up(val_images(dataset, options), parts);
     uint64_t batch = division_micro_batch(division);
     return (uint32_t)(images < batch ? images : batch);
 }

@@ -23,6 +23,12 @@ struct status division_make(uint32_t global_batch, struct division *division);
 /* "2 processes x 4 devices x 32", "1 device x 2 micro-batches x 16". */
 struct status division_append(const struct division *division, struct buffer *text);
 
+/* A number of images rounded up to as many for each of `parts` devices. */
+static inline uint64_t division_round_up(uint64_t images, uint32_t parts)
+{
+    return (images + parts - 1) / parts * parts;
+}
+
 /* Images of a micro-batch: in this process, in all. */
 static inline uint32_t division_local_batch(const struct division *division)
 {

@@ -43,16 +43,9 @@ CLEANUP_VALUE(answering_done, struct answering)
 static struct status backend_start(const struct question *question, struct answering *answering)
 {
     const struct train_options *options = question->options;
-    const struct backend_config config = {
-        .dtype = (enum train_dtype)options->dtype,
-        .threads = (unsigned)options->threads,
-        .comm = question->comm,
-        .sync_bn = options->sync_bn,
-        .devices = (unsigned)options->gpus,
-        .deterministic = options->deterministic,
-        .forecast = question->mode,
-        .forecast_device = options->plan_device,
-    };
+    struct backend_config config = train_options_backend(options, question->comm);
+    config.forecast = question->mode;
+    config.forecast_device = options->plan_device;
     answering->ops = question->module->ops;
     if (!answering->ops->memory)
         FAIL(STATUS_UNSUPPORTED,
@@ -69,18 +62,10 @@ static struct status updates_start(const struct question *question, struct answe
     CLEANUP(memory_free) double *rates = NULL;
     const uint64_t steps = dataset_train_steps(question->data, options);
     TRY(memory_alloc(steps ? steps : 1, sizeof *rates, &rates));
-    const struct update_rule rule = {
-        .kind = (enum optimizer)options->optimizer,
-        .lars_eta = options->lars_eta,
-        .lars_epsilon = options->lars_epsilon,
-        .momentum = options->momentum,
-        .weight_decay = options->weight_decay,
-        .decay_norm_and_bias = options->decay_norm,
-        .nesterov = options->nesterov,
-        .rates = rates,
-        .rate_count = steps ? steps : 1,
-        .scale.value = 1,
-    };
+    struct update_rule rule = train_options_rule(options);
+    rule.rates = rates;
+    rule.rate_count = steps ? steps : 1;
+    rule.scale.value = 1;
     TRY(answering->ops->store_begin(answering->store, &rule));
     if (options->ema > 0 && answering->ops->store_average)
         return answering->ops->store_average(answering->store, 0);

@@ -276,6 +276,31 @@ struct status train_options_loss_scale(const struct train_options *options, enum
     return OK;
 }
 
+struct backend_config train_options_backend(const struct train_options *options, struct comm *comm)
+{
+    return (struct backend_config){
+        .dtype = (enum train_dtype)options->dtype,
+        .threads = (unsigned)options->threads,
+        .comm = comm,
+        .sync_bn = options->sync_bn,
+        .devices = (unsigned)options->gpus,
+        .deterministic = options->deterministic,
+    };
+}
+
+struct update_rule train_options_rule(const struct train_options *options)
+{
+    return (struct update_rule){
+        .kind = (enum optimizer)options->optimizer,
+        .lars_eta = options->lars_eta,
+        .lars_epsilon = options->lars_epsilon,
+        .momentum = options->momentum,
+        .weight_decay = options->weight_decay,
+        .decay_norm_and_bias = options->decay_norm,
+        .nesterov = options->nesterov,
+    };
+}
+
 struct schedule train_options_schedule(const struct train_options *options,
                                        uint64_t steps_per_epoch)
 {

@@ -94,6 +94,10 @@ void train_options_geometry(const struct train_options *options, uint32_t *ret_r
 /* The loss scale that training with `dtype` begins with. Fails with STATUS_USAGE. */
 struct status train_options_loss_scale(const struct train_options *options, enum train_dtype dtype,
                                        struct loss_scale *ret_scale);
+/* What a backend is opened with, whether it is to train or to forecast. `comm` is borrowed. */
+struct backend_config train_options_backend(const struct train_options *options, struct comm *comm);
+/* The optimiser, without rates, position and loss scale. */
+struct update_rule train_options_rule(const struct train_options *options);
 struct schedule train_options_schedule(const struct train_options *options,
                                        uint64_t steps_per_epoch);
 struct ema train_options_ema(const struct train_options *options);

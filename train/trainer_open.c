@@ -107,16 +107,9 @@ static struct status device_open(struct trainer *trainer)
     CLEANUP(memory_free) char *plans = NULL;
     if (keeps_plans(trainer))
         TRY(path_join(options->out, "plans", &plans));
-    const struct backend_config config = {
-        .dtype = (enum train_dtype)options->dtype,
-        .threads = (unsigned)options->threads,
-        .comm = trainer->comm,
-        .sync_bn = options->sync_bn,
-        .devices = (unsigned)options->gpus,
-        .deterministic = options->deterministic,
-        .tune = options->tune,
-        .plan_cache = plans,
-    };
+    struct backend_config config = train_options_backend(options, trainer->comm);
+    config.tune = options->tune;
+    config.plan_cache = plans;
     TRY(model_open(trainer->network, device_names[options->device], &config, &trainer->model));
     enum train_dtype dtype = trainer->model->ops->dtype(trainer->model->backend);
     const struct checkpoint *checkpoint = trainer->checkpoint;
@@ -143,7 +136,7 @@ static struct status batch_divide(struct trainer *trainer)
     if (trainer->options->evaluate) { /* any batch is as good, and its rest counts for nothing */
         uint32_t parts = trainer->division.processes * trainer->division.replicas;
         trainer->division.accumulate = 1;
-        batch = (batch + parts - 1) / parts * parts;
+        batch = (uint32_t)division_round_up(batch, parts);
     }
     TRY(division_make(batch, &trainer->division));
     if (trainer->options->mixup > 0 && trainer->division.device_batch % 2)

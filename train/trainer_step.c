@@ -23,23 +23,14 @@ uint64_t trainer_global_step(const struct trainer *trainer)
 
 struct status trainer_begin_updates(struct trainer *trainer)
 {
-    const struct train_options *options = trainer->options;
     const struct run_state *state = &trainer->state;
     CLEANUP(memory_free) double *rates = NULL;
     TRY(memory_alloc(state->steps_per_epoch, sizeof *rates, &rates));
-    const struct update_rule rule = {
-        .kind = (enum optimizer)options->optimizer,
-        .lars_eta = options->lars_eta,
-        .lars_epsilon = options->lars_epsilon,
-        .momentum = options->momentum,
-        .weight_decay = options->weight_decay,
-        .decay_norm_and_bias = options->decay_norm,
-        .nesterov = options->nesterov,
-        .rates = rates,
-        .rate_count = state->steps_per_epoch,
-        .applied = trainer_global_step(trainer) - state->skipped,
-        .scale = state->scale,
-    };
+    struct update_rule rule = train_options_rule(trainer->options);
+    rule.rates = rates;
+    rule.rate_count = state->steps_per_epoch;
+    rule.applied = trainer_global_step(trainer) - state->skipped;
+    rule.scale = state->scale;
     for (uint64_t i = 0; i < rule.rate_count; i++)
         rates[i] = schedule_lr(&trainer->schedule, rule.applied + i);
     return trainer->model->ops->store_begin(trainer->model->store, &rule);
