@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
-from headrace.index import Index, Path
+from headrace.index import Buffers, Index, Path
 
 INTERPOLATIONS = {"bilinear": "INTERP_LINEAR", "bicubic": "INTERP_CUBIC", "triangular": "INTERP_TRIANGULAR"}
 
@@ -52,6 +52,7 @@ class Source:
         self._labels: Optional[np.ndarray] = None
         self._order: Optional[np.ndarray] = None
         self._epoch: Optional[int] = None
+        self._buffers = Buffers()
 
     def __getstate__(self) -> Dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
@@ -84,7 +85,7 @@ class Source:
         if self._labels is None:
             self._labels = self.index.labels
         number = self.number(sample_info.epoch_idx, sample_info.idx_in_epoch)
-        return np.frombuffer(self.index.raw(number), np.uint8), self._labels[number : number + 1]
+        return self.index.original(number, self._buffers.copy), self._labels[number : number + 1]
 
 
 class Batches:

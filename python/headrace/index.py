@@ -5,7 +5,7 @@ import json
 import operator
 import os
 from ctypes import byref, c_char_p, c_uint32, c_uint64, c_void_p
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -52,6 +52,42 @@ class Memory:
         self.owner = owner
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr, "data": (address, not writable),
                                     "strides": strides}
+
+
+class _Lease:
+    """A buffer of Buffers while arrays look at it."""
+
+    def __init__(self, idle: List[np.ndarray], length: int) -> None:
+        self._idle = idle
+        try:
+            self.buffer = idle.pop()
+        except IndexError:
+            self.buffer = np.empty(0, np.uint8)
+        if self.buffer.size < length:
+            self.buffer = np.empty(-(-length // Buffers.STEP) * Buffers.STEP, np.uint8)
+
+    def __del__(self) -> None:
+        if len(self._idle) < Buffers.KEPT and self.buffer.size <= Buffers.MOST_BYTES:
+            self._idle.append(self.buffer)
+
+
+class Buffers:
+    """Memory for files that is used again when no array looks at it any more: new memory for each of a batch's files
+    takes longer than reading them. Threads may share it, since list's append and pop need no lock."""
+
+    KEPT = 1024
+    STEP = 1 << 16
+    MOST_BYTES = 1 << 20
+
+    def __init__(self) -> None:
+        self._idle: List[np.ndarray] = []
+
+    def copy(self, address: int, length: int) -> np.ndarray:
+        """An array, uint8 (length), of bytes that stand somewhere else."""
+        lease = _Lease(self._idle, length)
+        place = lease.buffer.ctypes.data
+        ctypes.memmove(place, address, length)
+        return np.asarray(Memory(lease, place, (length,), "|u1"))
 
 
 class Access:
@@ -103,10 +139,11 @@ class Reader:
         if self.pointer:
             self._close(self.pointer)
 
-    def original(self, number: int) -> bytes:
+    def original(self, number: int, copy: Callable[[int, int], Any]) -> Any:
+        """What copy(address, length) makes of a record's original file, which is borrowed until the next call."""
         address, length = c_void_p(), c_uint64()
         _library.reader_original(self.pointer, number, byref(address), byref(length))
-        return ctypes.string_at(address, length.value)
+        return copy(address.value or 0, length.value)
 
     def size(self, number: int) -> Tuple[int, int]:
         width, height = c_uint32(), c_uint32()
@@ -277,9 +314,13 @@ class Index:
 
     def raw(self, number: int) -> bytes:
         """The original file of a record, bit for bit, however it is stored."""
+        return self.original(number, ctypes.string_at)
+
+    def original(self, number: int, copy: Callable[[int, int], Any]) -> Any:
+        """What copy(address, length) makes of a record's original file, whose memory is then used again."""
         number = self._number(number)
         reader = self._readers.take()
-        original = reader.original(number)
+        original = reader.original(number, copy)
         self._readers.give(reader)
         return original
 

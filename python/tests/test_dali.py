@@ -36,6 +36,20 @@ class SourceTest(unittest.TestCase):
         with self.assertRaises(StopIteration):
             source(SampleInfo(35, 0, 7, 1))
 
+    def test_memory_is_used_again_when_nobody_looks_at_it(self):
+        source = Source(support.packed("jpeg"), 36)
+        kept, _ = source(SampleInfo(0, 0, 0, 0))
+        expected = kept.tobytes()
+        part = kept[8:16]
+        place = kept.ctypes.data
+        del kept
+        others = [source(SampleInfo(step, step, 0, 0))[0] for step in range(1, 36)]
+        self.assertNotIn(place, [other.ctypes.data for other in others])
+        self.assertEqual(part.tobytes(), expected[8:16])
+        del part
+        again = [source(SampleInfo(0, 0, 0, 0))[0].ctypes.data for _ in range(10)]
+        self.assertEqual(set(again), {place})
+
     def test_a_resumed_run_goes_on_with_its_epoch(self):
         source, resumed = (Source(support.packed("jpeg"), 36, first_epoch=first) for first in (0, 3))
         for (content, _), (expected, _) in zip(next(epoch(resumed, 0)), next(epoch(source, 3))):
