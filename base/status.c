@@ -73,6 +73,15 @@ struct status status_context(struct status status, const char *format, ...)
     return wider;
 }
 
+struct status status_advise(struct status status, const char *advice)
+{
+    if (status.code == STATUS_DONE)
+        return status;
+    struct status advised = status_make(status.code, "%s; %s", status_message(&status), advice);
+    status_clear(&status);
+    return advised;
+}
+
 const char *status_message(const struct status *status)
 {
     return status->message ? status->message : "";

@@ -61,6 +61,9 @@ struct status status_errno(int error, const char *format, ...) PRINTF_LIKE(2, 3)
 /* Puts "context: " before the message of a failure; hands a success through unchanged. */
 struct status status_context(struct status status, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* Puts "; advice" behind the message of a failure; hands a success through unchanged. */
+struct status status_advise(struct status status, const char *advice);
+
 /* The message of a failure, "" for a success. Borrowed. */
 const char *status_message(const struct status *status);
 

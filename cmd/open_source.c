@@ -88,14 +88,8 @@ static struct status advise_pair(const char *path, struct status status)
     CLEANUP(source_free) struct source *train = NULL;
     CLEANUP(source_free) struct source *val = NULL;
     struct status pair = prefixes_open_pair(path, &train, &val);
-    if (pair.code == STATUS_DONE) {
-        struct status advised =
-            status_make(status.code,
-                        "%s; or give a folder for both, with a slash at its end: -o DIR/",
-                        status_message(&status));
-        status_clear(&status);
-        return advised;
-    }
+    if (pair.code == STATUS_DONE)
+        return status_advise(status, "or give a folder for both, with a slash at its end: -o DIR/");
     status_clear(&pair);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "cmd/command.h"
 #include "cmd/open_index.h"
 #include "cmd/open_source.h"
+#include "cmd/problems.h"
 #include "index/index.h"
 #include "index/pack.h"
 #include "index/summary.h"
@@ -128,14 +129,8 @@ static void classes_note(const struct source *source)
                  known, ILSVRC2012_CLASSES, known - 1);
 }
 
-static void problems_warn(const struct pack_report *report, enum pack_on_error on_error)
+static void images_note(const struct pack_report *report)
 {
-    const size_t most = 20;
-    for (size_t i = 0; i < report->problem_count && i < most; i++)
-        log_warning("%s %s: %s", on_error == PACK_SKIP ? "left out" : "kept",
-                    report->problems[i].record, report->problems[i].reason);
-    if (report->problem_count > most)
-        log_warning("… and %zu more", report->problem_count - most);
     if (report->png_count > 0)
         log_note("%" PRIu64 " of the images are PNG files", report->png_count);
     if (report->shrunk > 0)
@@ -183,7 +178,6 @@ static struct status report_print_json(const char *path, const struct source *so
                                        const struct pack_arguments *arguments)
 {
     CLEANUP(json_free) struct json *object = json_object_new();
-    struct json *problems = json_array_new();
     json_set_integer(object, "version", 1);
     json_set_string(object, "index", path);
     json_set_boolean(object, "written", is_written);
@@ -196,13 +190,7 @@ static struct status report_print_json(const char *path, const struct source *so
     json_set_integer(object, "png", (int64_t)report->png_count);
     report_add_encodings(object, report);
     json_set_string(object, "on_error", on_error_names[arguments->on_error]);
-    for (size_t i = 0; i < report->problem_count; i++) {
-        struct json *problem = json_object_new();
-        json_set_string(problem, "record", report->problems[i].record);
-        json_set_string(problem, "reason", report->problems[i].reason);
-        json_append(problems, problem);
-    }
-    json_set(object, "problems", problems);
+    problems_store(&report->problems, object);
     return command_print_json(object);
 }
 
@@ -211,7 +199,8 @@ static struct status report_print(const char *path, const struct source *source,
                                   const struct pack_arguments *arguments)
 {
     char bytes[16];
-    problems_warn(report, (enum pack_on_error)arguments->on_error);
+    problems_warn(&report->problems, arguments->on_error == PACK_SKIP ? "left out" : "kept");
+    images_note(report);
     TRY(refusals_note(report));
     if (arguments->json)
         return report_print_json(path, source, report, true, arguments);

@@ -72,7 +72,8 @@ static struct status pack_finish(struct packing *packing, const char *path)
         report->image_bytes += contents.items[i].length;
     if (report->images == 0)
         FAIL(STATUS_CORRUPT, "none of the %zu images can be read; the first: %s: %s",
-             source->item_count, report->problems[0].record, report->problems[0].reason);
+             source->item_count, report->problems.items[0].record,
+             report->problems.items[0].reason);
     TRY(pack_provenance_make(source, packer->from.options, report, &provenance));
     TRY(buffer_text(&provenance, &contents.provenance));
     return index_finish(packing, &contents, path);
@@ -157,10 +158,6 @@ struct status pack_run(const struct source *source, const char *path,
 
 void pack_report_done(struct pack_report *report)
 {
-    for (size_t i = 0; i < report->problem_count; i++) {
-        memory_free(report->problems[i].record);
-        memory_free(report->problems[i].reason);
-    }
-    memory_free(report->problems);
+    problem_list_done(&report->problems);
     *report = (struct pack_report){0};
 }

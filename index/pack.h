@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "image/jpeg_scan.h"
 #include "image/source.h"
+#include "index/problem.h"
 
 /* What to do about an image that cannot be probed or was cut short (or cannot be decoded, if that
  * was asked for). */
@@ -51,10 +52,6 @@ struct pack_prediction {
 struct status pack_predict(const struct source *source, const struct pack_options *options,
                            struct pack_prediction *ret_prediction);
 
-struct pack_problem {
-    char *record; /* CLASS/NAME */
-    char *reason;
-};
 struct pack_report {
     uint64_t images, image_bytes; /* in the index */
     uint64_t written_bytes;       /* shards */
@@ -63,8 +60,7 @@ struct pack_report {
     uint64_t encodings[ENCODINGS];    /* records of each */
     uint64_t refusals[JPEG_REFUSALS]; /* images that were to be `dct` and are not, by reason */
     uint64_t shrunk;                  /* images that were made smaller */
-    struct pack_problem *problems;    /* in record order */
-    size_t problem_count, problem_capacity;
+    struct problem_list problems;     /* in record order */
 };
 void pack_report_done(struct pack_report *report);
 CLEANUP_VALUE(pack_report_done, struct pack_report)

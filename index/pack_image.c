@@ -198,14 +198,9 @@ static struct status image_problem(const struct pack_options *options, struct st
 {
     if (status.code == STATUS_DONE || status.code == STATUS_NO_MEMORY)
         return status;
-    if (options->on_error == PACK_FAIL) {
-        struct status advised =
-            status_make(status.code,
-                        "%s; --on-error skip leaves such images out, --on-error keep packs them",
-                        status_message(&status));
-        status_clear(&status);
-        return advised;
-    }
+    if (options->on_error == PACK_FAIL)
+        return status_advise(status, "--on-error skip leaves such images out, --on-error keep "
+                                     "packs them");
     finding->problem = MOVE(status.message);
     return OK;
 }
@@ -217,13 +212,8 @@ static struct status source_problem(const struct pack_options *options, struct s
 {
     if (status.code != STATUS_CORRUPT)
         return status;
-    if (options->on_error != PACK_SKIP) {
-        struct status advised =
-            status_make(status.code, "%s; --on-error skip leaves such images out",
-                        status_message(&status));
-        status_clear(&status);
-        return advised;
-    }
+    if (options->on_error != PACK_SKIP)
+        return status_advise(status, "--on-error skip leaves such images out");
     finding->problem = MOVE(status.message);
     return OK;
 }

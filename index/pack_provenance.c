@@ -60,10 +60,10 @@ struct status pack_provenance_make(const struct source *source, const struct pac
     }
     if (pack_converts(source, options))
         json_set_integer(object, "source_lengths_crc32c", lengths_crc(source));
-    if (options->on_error == PACK_SKIP && report->problem_count > 0) {
+    if (options->on_error == PACK_SKIP && report->problems.count > 0) {
         struct json *skipped = json_array_new();
-        for (size_t i = 0; i < report->problem_count; i++)
-            json_append_string(skipped, report->problems[i].record);
+        for (size_t i = 0; i < report->problems.count; i++)
+            json_append_string(skipped, report->problems.items[i].record);
         json_set(object, "skipped", skipped);
     }
     return json_write(object, false, text);

@@ -119,18 +119,14 @@ static struct status window_fill(const struct pack_source *from, const struct wi
     return OK;
 }
 
-static struct status problem_add(struct packer *packer, struct pack_finding *finding)
+static struct status problem_note(struct packer *packer, uint64_t number,
+                                  const struct pack_finding *finding)
 {
-    struct pack_report *report = packer->report;
-    TRY(memory_grow(report->problem_count + 1, sizeof *report->problems, &report->problems,
-                    &report->problem_capacity));
-    struct pack_problem *problem = &report->problems[report->problem_count];
-    TRY(string_format(&problem->record, "%s/%s",
-                      class_table_at(packer->from.source->classes, finding->item.label)->wnid,
-                      finding->item.name));
-    problem->reason = MOVE(finding->problem);
-    report->problem_count++;
-    return OK;
+    const struct class_table *classes = packer->from.source->classes;
+    const struct source_item *item = &finding->item;
+    return problem_list_add(&packer->report->problems, number,
+                            class_table_at(classes, item->label)->wnid, item->name,
+                            finding->problem);
 }
 
 static struct status record_commit(struct packer *packer, const struct pack_finding *finding,
@@ -159,7 +155,7 @@ static struct status window_commit(struct ring *ring, const struct window *windo
         struct pack_finding *finding = &slot->findings[i];
         bool is_skipped = finding->problem && packer->from.options->on_error == PACK_SKIP;
         if (finding->problem)
-            TRY(problem_add(packer, finding));
+            TRY(problem_note(packer, window->first + i, finding));
         if (!is_skipped)
             TRY(record_commit(packer, finding, bytes));
         bytes += finding->padded_bytes;

@@ -1,6 +1,7 @@
 #include "index/unpack.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/memory.h"
@@ -20,15 +21,16 @@ struct unpacker {
     struct stage *stage;
     uint64_t *begins;        /* first record of each class, and the number of records behind them */
     struct scratch *scratch; /* of each thread */
-    unsigned threads;
+    const struct unpack_options *options;
+    struct unpack_report *report;
+    pthread_mutex_t lock; /* guards report->problems */
     struct progress *progress;
-    uint64_t lossy;
     atomic_uint_fast64_t images, image_bytes, kept;
 };
 
 static void unpacker_done(struct unpacker *unpacker)
 {
-    for (unsigned i = 0; unpacker->scratch && i < unpacker->threads; i++) {
+    for (unsigned i = 0; unpacker->scratch && i < unpacker->options->threads; i++) {
         restorer_done(&unpacker->scratch[i].restorer);
         buffer_done(&unpacker->scratch[i].bytes);
     }
@@ -36,6 +38,7 @@ static void unpacker_done(struct unpacker *unpacker)
     memory_free(unpacker->begins);
     progress_close(unpacker->progress);
     stage_close(unpacker->stage);
+    pthread_mutex_destroy(&unpacker->lock);
 }
 CLEANUP_VALUE(unpacker_done, struct unpacker)
 
@@ -70,9 +73,42 @@ static struct status space_check(struct unpacker *unpacker)
         struct record record;
         TRY(index_record(unpacker->index, i, &record));
         stage_need_add(&need, unpacker->stage, record.length);
-        unpacker->lossy += record.is_lossy;
+        unpacker->report->lossy += record.is_lossy;
     }
     return stage_check_space(unpacker->stage, &need);
+}
+
+/* Notes a record that does not hold; what it was is told by its class and name. */
+static struct status problem_note(struct unpacker *unpacker, const struct record *record,
+                                  uint64_t i, const char *name, struct status failure)
+{
+    const char *class_name = class_table_at(index_classes(unpacker->index), record->label)->wnid;
+    pthread_mutex_lock(&unpacker->lock);
+    struct status status = problem_list_add(&unpacker->report->problems, i, class_name, name,
+                                            status_message(&failure));
+    pthread_mutex_unlock(&unpacker->lock);
+    status_clear(&failure);
+    return status;
+}
+
+/* Reads the original file of a record into scratch->bytes. One that does not hold fails, or is
+ * noted and left out. */
+static struct status record_read(struct unpacker *unpacker, const struct record *record, uint64_t i,
+                                 const char *name, struct scratch *scratch, bool *ret_left_out)
+{
+    struct index *index = unpacker->index;
+    struct buffer *bytes = &scratch->bytes;
+    struct status status = record->encoding == ENCODING_JPEG
+                               ? index_read(index, i, bytes)
+                               : record_original(&scratch->restorer, index, i, bytes);
+    *ret_left_out = status.code == STATUS_CORRUPT && unpacker->options->skip;
+    if (*ret_left_out) {
+        progress_add(unpacker->progress, 1, 0);
+        return problem_note(unpacker, record, i, name, status);
+    }
+    if (status.code == STATUS_CORRUPT)
+        status = status_advise(status, "--on-error skip leaves such images out");
+    return index_blame(index, i, status);
 }
 
 /* Writes a file unless it is there. How long that of a `dct` record is shows only when it is
@@ -82,22 +118,25 @@ static struct status record_unpack(struct unpacker *unpacker, struct stage_unit 
 {
     struct record record;
     const char *name;
-    bool is_there = false;
-    struct index *index = unpacker->index;
+    bool is_there = false, is_left_out = false;
     struct buffer *bytes = &scratch->bytes;
-    TRY(index_record(index, i, &record));
-    TRY(index_name(index, i, &name));
+    TRY(index_record(unpacker->index, i, &record));
+    TRY(index_name(unpacker->index, i, &name));
     bool is_restored = record.encoding != ENCODING_JPEG;
     if (is_restored)
-        TRY(index_blame(index, i, record_original(&scratch->restorer, index, i, bytes)));
+        TRY(record_read(unpacker, &record, i, name, scratch, &is_left_out));
+    if (is_left_out)
+        return OK;
     TRY(stage_unit_keeps(unit, name, is_restored ? bytes->length : record.length, &is_there));
+    if (!is_restored && !is_there)
+        TRY(record_read(unpacker, &record, i, name, scratch, &is_left_out));
+    if (is_left_out)
+        return OK;
     progress_add(unpacker->progress, 1, is_there ? 0 : record.length);
     if (is_there) {
         unpacker->kept++;
         return OK;
     }
-    if (!is_restored)
-        TRY(index_blame(index, i, index_read(index, i, bytes)));
     TRY(stage_unit_begin(unit, name));
     TRY(stage_unit_write(unit, bytes->data, bytes->length));
     TRY(stage_unit_end(unit));
@@ -122,24 +161,36 @@ static struct status class_unpack(uint64_t label, unsigned thread, void *context
     return stage_unit_finish(MOVE(unit));
 }
 
-struct status index_unpack(struct index *index, const char *dest, unsigned threads,
-                           struct unpack_report *ret_report)
+struct status index_unpack(struct index *index, const char *dest,
+                           const struct unpack_options *options, struct unpack_report *report)
 {
     CLEANUP(pool_close) struct pool *pool = NULL;
-    CLEANUP(unpacker_done) struct unpacker unpacker = {.index = index, .threads = threads};
+    CLEANUP(unpacker_done)
+    struct unpacker unpacker = {.index = index,
+                                .options = options,
+                                .report = report,
+                                .lock = PTHREAD_MUTEX_INITIALIZER};
+    uint64_t count = index_count(index);
     TRY(classes_bound(&unpacker));
     TRY(stage_open(dest, &unpacker.stage));
     TRY(space_check(&unpacker));
-    TRY(progress_open("unpack", "images", index_count(index), 0, &unpacker.progress));
-    TRY(pool_open(threads, &pool));
-    TRY(memory_alloc(threads, sizeof *unpacker.scratch, &unpacker.scratch));
+    TRY(progress_open("unpack", "images", count, 0, &unpacker.progress));
+    TRY(pool_open(options->threads, &pool));
+    TRY(memory_alloc(options->threads, sizeof *unpacker.scratch, &unpacker.scratch));
     TRY(pool_run(pool, class_table_count(index_classes(index)), class_unpack, &unpacker));
     TRY(stage_publish(unpacker.stage));
-    *ret_report = (struct unpack_report){
-        .images = unpacker.images,
-        .image_bytes = unpacker.image_bytes,
-        .kept = unpacker.kept,
-        .lossy = unpacker.lossy,
-    };
+    report->images = unpacker.images;
+    report->image_bytes = unpacker.image_bytes;
+    report->kept = unpacker.kept;
+    problem_list_sort(&report->problems);
+    if (count > 0 && report->problems.count == count)
+        FAIL(STATUS_CORRUPT, "none of the %" PRIu64 " images can be read; the first: %s: %s", count,
+             report->problems.items[0].record, report->problems.items[0].reason);
     return OK;
+}
+
+void unpack_report_done(struct unpack_report *report)
+{
+    problem_list_done(&report->problems);
+    *report = (struct unpack_report){0};
 }

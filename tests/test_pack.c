@@ -24,7 +24,7 @@ static void pack(const struct source *source, const char *path, const struct pac
 {
     CLEANUP(pack_report_done) struct pack_report report = {0};
     assert_ok(pack_run(source, path, options, &report));
-    assert_int_equal(report.problem_count, 0);
+    assert_int_equal(report.problems.count, 0);
 }
 
 static size_t files_in(const char *folder)
@@ -194,8 +194,8 @@ static void bad_images_follow_the_policy(void **state)
     options.on_error = PACK_SKIP;
     assert_ok(pack_run(source, test_path("bad.idx"), &options, &skipped));
     assert_int_equal(skipped.images, 40);
-    assert_int_equal(skipped.problem_count, 3);
-    assert_string_equal(skipped.problems[1].record, "b/soi.JPEG");
+    assert_int_equal(skipped.problems.count, 3);
+    assert_string_equal(skipped.problems.items[1].record, "b/soi.JPEG");
     CLEANUP(index_close) struct index *index = NULL;
     assert_ok(index_open(test_path("bad.idx"), &index));
     assert_non_null(strstr(index_provenance(index), "\"c/empty.JPEG\""));
@@ -209,8 +209,8 @@ static void bad_images_follow_the_policy(void **state)
     options.decode = false;
     assert_ok(pack_run(source, test_path("kept.idx"), &options, &kept));
     assert_int_equal(kept.images, 43);
-    assert_int_equal(kept.problem_count, 3);
-    assert_string_equal(kept.problems[0].record, "a/cut.JPEG");
+    assert_int_equal(kept.problems.count, 3);
+    assert_string_equal(kept.problems.items[0].record, "a/cut.JPEG");
     CLEANUP(source_free) struct source *all = index_set_open(test_path("kept.idx"));
     for (size_t i = 0; i < all->item_count; i++) {
         assert_true(all->items[i].crc_known);

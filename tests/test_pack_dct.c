@@ -114,7 +114,7 @@ static void counts_what_it_keeps_by_reason(void **state)
     uint64_t refused = 0;
     pack(source, test_path("counted.idx"), &dct_options, &report);
     assert_int_equal(report.images, IMAGES);
-    assert_int_equal(report.problem_count, 0);
+    assert_int_equal(report.problems.count, 0);
     assert_int_equal(report.png_count, 1);
     assert_int_equal(report.refusals[JPEG_REFUSED_KIND], 1);
     for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
@@ -146,15 +146,16 @@ static void the_files_come_back(void **state)
     CLEANUP(source_free) struct source *source = jpeg_folder_open(folder);
     CLEANUP(pack_report_done) struct pack_report report;
     CLEANUP(index_close) struct index *index = NULL;
-    struct unpack_report unpacked;
+    const struct unpack_options unpacking = {.threads = 2};
+    struct unpack_report unpacked = {0}, again = {0};
     pack(source, test_path("there.idx"), &dct_options, &report);
     assert_ok(index_open(test_path("there.idx"), &index));
-    assert_ok(index_unpack(index, test_path("back"), 2, &unpacked));
+    assert_ok(index_unpack(index, test_path("back"), &unpacking, &unpacked));
     assert_int_equal(unpacked.images, IMAGES);
     assert_same_folder(folder, test_path("back"));
-    assert_ok(index_unpack(index, test_path("back"), 2, &unpacked));
-    assert_int_equal(unpacked.images, 0);
-    assert_int_equal(unpacked.kept, IMAGES);
+    assert_ok(index_unpack(index, test_path("back"), &unpacking, &again));
+    assert_int_equal(again.images, 0);
+    assert_int_equal(again.kept, IMAGES);
 }
 
 static void records_are_verified_by_making_the_files(void **state)
@@ -237,13 +238,13 @@ static void problems_with_images_follow_the_policy(void **state)
     options.on_error = PACK_SKIP;
     pack(source, test_path("bad.idx"), &options, &report);
     assert_int_equal(report.images, IMAGES);
-    assert_int_equal(report.problem_count, 1);
+    assert_int_equal(report.problems.count, 1);
     assert_true(pack_is_done(source, test_path("bad.idx"), &options));
     pack_report_done(&report);
     options.on_error = PACK_KEEP;
     pack(source, test_path("kept.idx"), &options, &report);
     assert_int_equal(report.images, IMAGES + 1);
-    assert_int_equal(report.problem_count, 1);
+    assert_int_equal(report.problems.count, 1);
 }
 
 /* Calls `check` for each record's image. */

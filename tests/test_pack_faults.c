@@ -185,9 +185,10 @@ static void replacing_survives_signals(void **state)
 static struct status unpack(void)
 {
     CLEANUP(index_close) struct index *index = NULL;
-    struct unpack_report report;
+    const struct unpack_options unpacking = {.threads = 2};
+    CLEANUP(unpack_report_done) struct unpack_report report = {0};
     TRY(index_open(test_path("new/x.idx"), &index));
-    return index_unpack(index, test_path("out"), 2, &report);
+    return index_unpack(index, test_path("out"), &unpacking, &report);
 }
 
 /* Every image below out/ is whole; with `is_all` there are all of them, and nothing else. */

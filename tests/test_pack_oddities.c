@@ -300,13 +300,13 @@ static void report_check(const struct pack_report *report)
         if (report->refusals[reason] != refusals[reason])
             fail_msg("%d were refused as \"%s\", expected %d", (int)report->refusals[reason],
                      jpeg_refusal_name(reason), (int)refusals[reason]);
-    for (size_t i = 0; i < report->problem_count; i++) {
-        size_t number = number_of(report->problems[i].record + strlen("d/"));
+    for (size_t i = 0; i < report->problems.count; i++) {
+        size_t number = number_of(report->problems.items[i].record + strlen("d/"));
         if (!oddities[number].problem ||
-            !strstr(report->problems[i].reason, oddities[number].problem))
-            fail_msg("%s: %s", report->problems[i].record, report->problems[i].reason);
+            !strstr(report->problems.items[i].reason, oddities[number].problem))
+            fail_msg("%s: %s", report->problems.items[i].record, report->problems.items[i].reason);
     }
-    assert_int_equal(report->problem_count, problems);
+    assert_int_equal(report->problems.count, problems);
 }
 
 /* Each image that has no problem becomes one of a batch, and no other does. */
@@ -340,7 +340,8 @@ static void oddities_are_packed_and_come_back(void **state)
     CLEANUP(source_free) struct source *source = jpeg_folder_open(test_path("odd"));
     CLEANUP(pack_report_done) struct pack_report report = {0};
     CLEANUP(index_close) struct index *index = NULL;
-    struct unpack_report unpacked;
+    const struct unpack_options unpacking = {.threads = 2};
+    struct unpack_report unpacked = {0};
     const struct pack_options options = {.encoding = ENCODING_DCT,
                                          .shard_bytes = PACK_SHARD_BYTES,
                                          .on_error = PACK_KEEP,
@@ -349,7 +350,7 @@ static void oddities_are_packed_and_come_back(void **state)
     report_check(&report);
     assert_ok(index_open(test_path("odd.idx"), &index));
     batches_check(index);
-    assert_ok(index_unpack(index, test_path("back"), 2, &unpacked));
+    assert_ok(index_unpack(index, test_path("back"), &unpacking, &unpacked));
     assert_int_equal(unpacked.images, ODDITIES);
     for (size_t i = 0; i < source->item_count; i++)
         assert_same_file(test_join(test_path("odd/d"), source->items[i].name),

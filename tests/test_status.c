@@ -36,6 +36,14 @@ static void context_goes_before_the_message(void **state)
     assert_ok(status_context(OK, "nothing"));
 }
 
+static void advice_goes_behind_the_message(void **state)
+{
+    (void)state;
+    assert_fails(status_advise(fails(), "leave it out"), STATUS_CORRUPT,
+                 "record 7 is bad; leave it out");
+    assert_ok(status_advise(OK, "nothing"));
+}
+
 static void errno_becomes_a_code_and_a_reason(void **state)
 {
     (void)state;
@@ -63,6 +71,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(try_returns_the_first_failure),
         cmocka_unit_test(context_goes_before_the_message),
+        cmocka_unit_test(advice_goes_behind_the_message),
         cmocka_unit_test(errno_becomes_a_code_and_a_reason),
         cmocka_unit_test(exit_codes_are_those_of_the_manual),
     };

@@ -75,7 +75,13 @@ expect_error 3 '1 finding; bring the files back from a copy or pack the set agai
 expect_stdout 'record \(1\):'
 expect_stdout '^    n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG: record [0-9]+: .*val-00000.shard.*their CRC is'
 headrace unpack "$work/val.idx" "$work/unpacked"
-expect_error 1 "val.idx': record [0-9]+ \(n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG\): .*their CRC is"
+expect_error 1 "val.idx': record [0-9]+ \(n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG\): .*their CRC is .*; --on-error skip leaves such images out"
+headrace_ok unpack "$work/val.idx" "$work/unpacked" --on-error skip --json
+expect_stderr 'warning: left out n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG: .*their CRC is'
+expect_stdout '"images": 1299, .*"on_error": "skip", "problems": \[\{"record": "n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG", "reason": .*their CRC is'
+[ "$(find "$work/unpacked" -type f | wc -l)" -eq 1299 ] || fail "expected all images but one"
+headrace_ok unpack "$work/val.idx" "$work/unpacked" --on-error skip
+expect_stdout ': 0 images written \(0 B\), 1299 were there, 1 were left out'
 for encoding in jpeg dct; do
     headrace pack "$work/val.idx" -o "$work/whole.idx" --encoding $encoding
     expect_error 1 'their CRC is .*; --on-error skip leaves such images out$'
@@ -87,6 +93,10 @@ for encoding in jpeg dct; do
     headrace_ok verify "$work/whole-$encoding.idx"
     expect_stdout '1299 images in 1000 classes'
 done
+headrace_ok select "$work/whole-dct.idx" --classes n01440764 --per-class 1 -o "$work/one.idx"
+printf 'xxxx' | dd of="$work/whole-dct-00000.shard" bs=1 seek=2000 conv=notrunc status=none
+headrace unpack "$work/one.idx" "$work/one" --on-error skip
+expect_error 1 'none of the 1 images can be read; the first: n01440764/'
 headrace verify "$work/val.idx" --devkit "$devkit"
 expect_error 2 'class table of its own'
 headrace verify "$work/val.idx" --md5
