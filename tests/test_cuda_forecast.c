@@ -11,11 +11,13 @@ static const struct {
     const char *arch;
     enum train_dtype dtype;
     unsigned devices;
-    bool adds, averages;
+    bool adds, averages, joins_bn;
 } cases[] = {
-    {"resnet18", DTYPE_FP16, 1, false, false},
-    {"resnet18", DTYPE_F32, 1, true, true},
-    {"resnet50-blur", DTYPE_BF16, 2, false, true},
+    {"resnet18", DTYPE_FP16, 1, false, false, false},
+    {"resnet18", DTYPE_F32, 1, true, true, true}, /* of one device there is nothing to join */
+    {"resnet50-blur", DTYPE_BF16, 2, false, true, false},
+    {"resnet50", DTYPE_FP16, 2, true, false, true},
+    {"resnet18", DTYPE_F32, 4, false, true, true},
 };
 
 struct opened {
@@ -75,6 +77,7 @@ static struct memory_use forecast(size_t i, const struct network *network, const
 {
     const struct backend_config config = {.dtype = cases[i].dtype,
                                           .devices = cases[i].devices,
+                                          .sync_bn = cases[i].joins_bn,
                                           .forecast = mode,
                                           .forecast_device = device};
     const struct backend_ops *ops = headrace_backend_module()->ops;
@@ -93,7 +96,9 @@ static void test_numbers(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         const struct standin_options options = {.devices = (int)cases[i].devices};
-        const struct backend_config config = {.dtype = cases[i].dtype, .devices = cases[i].devices};
+        const struct backend_config config = {.dtype = cases[i].dtype,
+                                              .devices = cases[i].devices,
+                                              .sync_bn = cases[i].joins_bn};
         CLEANUP(network_close) struct network *network = NULL;
         struct opened opened;
         standin_reset(&options);

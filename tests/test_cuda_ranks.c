@@ -20,19 +20,28 @@ static const struct comm_options patient = {.silence_timeout_s = 60};
 
 /* Devices of this process, which sees as many others before them as the ranks before it drive. */
 static unsigned devices;
+static bool joins_bn; /* normalisation is over all devices */
+static uint64_t seed; /* of the order in which streams come to their work; 0: that of the calls */
 
 static void standin_start(struct comm *comm)
 {
     const struct standin_options options = {
         .devices = (int)devices,
         .first_device = (int)(comm_rank(comm) * devices),
+        .order = seed ? STANDIN_DEFERRED : STANDIN_IMMEDIATE,
+        .seed = seed,
     };
     standin_reset(&options);
 }
 
 static void rig_start(struct rig *rig, struct comm *comm, enum train_dtype dtype)
 {
-    const struct backend_config config = {.dtype = dtype, .devices = devices, .comm = comm};
+    const struct backend_config config = {
+        .dtype = dtype,
+        .devices = devices,
+        .comm = comm,
+        .sync_bn = joins_bn,
+    };
     struct plan_config part = shape;
     part.batch = WHOLE / comm_size(comm);
     standin_start(comm);
@@ -156,21 +165,42 @@ static void run_well(unsigned size, unsigned of_each, rank_fn *fn)
 }
 
 /* Four devices: of one process, of two, of four; and two of one and of two. Bit for bit, running
- * statistics and accumulated gradients too. */
+ * statistics and accumulated gradients too, whatever is done first. */
+static void check_spreads(void)
+{
+    static const struct {
+        unsigned size, devices;
+        uint64_t seed;
+        const char *name;
+    } runs[] = {
+        {1, 4, 0, "1x4"}, {2, 2, 0, "2x2"},   {2, 2, 1, "2x2 1"}, {2, 2, 2, "2x2 2"},
+        {4, 1, 0, "4x1"}, {4, 1, 3, "4x1 3"}, {1, 2, 0, "1x2"},   {2, 1, 0, "2x1"},
+    };
+    const char *expected = NULL;
+    for (size_t i = 0; i < ARRAY_LENGTH(runs); i++) {
+        outcome_path = test_path(runs[i].name);
+        seed = runs[i].seed;
+        run_well(runs[i].size, runs[i].devices, train_rank);
+        if (runs[i].size == 1)
+            expected = runs[i].name;
+        assert_same_file(test_path(expected), test_path(runs[i].name));
+    }
+    seed = 0;
+}
+
 static void test_devices_of_processes(void **state)
 {
     (void)state;
-    static const struct {
-        unsigned size, devices;
-        const char *name;
-    } runs[] = {{1, 4, "1x4"}, {2, 2, "2x2"}, {4, 1, "4x1"}, {1, 2, "1x2"}, {2, 1, "2x1"}};
-    for (size_t i = 0; i < ARRAY_LENGTH(runs); i++) {
-        outcome_path = test_path(runs[i].name);
-        run_well(runs[i].size, runs[i].devices, train_rank);
-    }
-    assert_same_file(test_path("1x4"), test_path("2x2"));
-    assert_same_file(test_path("1x4"), test_path("4x1"));
-    assert_same_file(test_path("1x2"), test_path("2x1"));
+    check_spreads();
+}
+
+/* Each micro-batch of a step is normalised over all devices, whosever they are. */
+static void test_joined_bn_of_processes(void **state)
+{
+    (void)state;
+    joins_bn = true;
+    check_spreads();
+    joins_bn = false;
 }
 
 /* Only the last device's gradients overflow: no device updates, on all the scale halves. */
@@ -337,6 +367,7 @@ int main(void)
     test_folder_in_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_of_processes),
+        cmocka_unit_test(test_joined_bn_of_processes),
         cmocka_unit_test(test_all_skip_together),
         cmocka_unit_test(test_a_lost_process_is_named),
         cmocka_unit_test(test_a_failed_device_lets_the_others_go),
