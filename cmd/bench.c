@@ -140,6 +140,7 @@ struct status cmd_bench(int argc, char **argv)
     };
     struct option_parse parse;
     access_options_init(&arguments.access);
+    TRY(cache_options_init(&arguments.cache));
     TRY(command_parse(&bench_usage, bench_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;

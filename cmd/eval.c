@@ -218,6 +218,7 @@ struct status cmd_eval(int argc, char **argv)
     CLEANUP(eval_parts_done) struct eval_parts parts = {0};
     struct metric_sums sums;
     access_options_init(&arguments.access);
+    TRY(cache_options_init(&arguments.cache));
     TRY(command_parse(&eval_usage, eval_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;

@@ -22,7 +22,7 @@ struct fetch_arguments {
 static const struct option fetch_options[] = {
     CACHE_OPTIONS(cache),
     {"part", 0, OPT_STRING, FIELD(part), .value = "R/W",
-     .help = "only the part R, from 0, of W equal ones, as the records stand"},
+     .help = "only the part R, from 0, of W equal ones, in the index's order"},
     {"as-stored", 0, OPT_FLAG, FIELD(as_stored),
      .help = "keep JPEG files as they are, instead of making dct records of them"},
     ACCESS_OPTIONS(access),
@@ -43,7 +43,10 @@ static const struct option_usage fetch_usage = {
         "What is in the cache already stays. When it is full, what nobody reads any more goes; the "
         "rest of the records is left out. JPEG files become dct records, where a thirty-second "
         "part of the cache stays free; -j is the number of threads for that. Train with the same "
-        "--cache.",
+        "--cache. A part is a run of neighbours in the index, as classes stand there, for machines "
+        "that share a set out among them. It is not what rank R of W reads first: a shuffled epoch "
+        "takes each rank's records from the whole set, so that a cache which holds all of it needs "
+        "no --part.",
     .example = "headrace fetch train.idx --cache /nvme/cache --cache-size 200G",
 };
 
@@ -99,13 +102,14 @@ struct status cmd_fetch(int argc, char **argv)
     struct cache_fetch_report report;
     struct option_parse parse;
     access_options_init(&arguments.access);
+    TRY(cache_options_init(&arguments.cache));
     TRY(command_parse(&fetch_usage, fetch_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
     progress_set_quiet(arguments.quiet);
     TRY(part_parse(arguments.part, &options.part, &options.parts));
     options.converters = arguments.as_stored ? 0 : command_threads(arguments.jobs);
-    if (!arguments.cache.folder)
+    if (!arguments.cache.folder || !arguments.cache.folder[0])
         FAIL(STATUS_USAGE, "no cache to fill: name its folder with --cache, and its size with "
                            "--cache-size when it is a new one");
     CLEANUP(access_close) struct access *access = NULL;

@@ -73,6 +73,7 @@ struct status cmd_train(int argc, char **argv)
     struct option_parse parse = {0};
     CLEANUP(comm_close) struct comm *comm = NULL;
     train_options_init(&options);
+    TRY(cache_options_init(&options.cache));
     TRY(command_parse(&usage, train_option_table, argc, argv, &options, &parse));
     if (parse.help)
         return OK;

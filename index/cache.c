@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/progress.h"
 #include "index/cache_internal.h"
 #include "index/index.h"
@@ -69,12 +70,24 @@ struct status cache_open(const char *folder, uint64_t bytes, struct cache **ret_
     return OK;
 }
 
+static const char folder_variable[] = "HEADRACE_CACHE", size_variable[] = "HEADRACE_CACHE_SIZE";
+
+struct status cache_options_init(struct cache_options *options)
+{
+    const char *size = getenv(size_variable);
+    *options = (struct cache_options){.folder = getenv(folder_variable)};
+    if (size && size[0] && !number_parse_size(size, &options->bytes))
+        FAIL(STATUS_USAGE, "%s is '%s', expected a size in bytes such as 200G", size_variable,
+             size);
+    return OK;
+}
+
 struct status cache_open_options(const struct cache_options *options, struct cache **ret_cache)
 {
     *ret_cache = NULL;
-    if (options->folder)
+    if (options->folder && options->folder[0])
         return cache_open(options->folder, options->bytes, ret_cache);
-    if (options->bytes > 0)
+    if (options->bytes > 0 && !getenv(size_variable))
         FAIL(STATUS_USAGE, "--cache-size goes with --cache DIR");
     return OK;
 }

@@ -33,9 +33,12 @@ CLEANUP_POINTER(cache_close, struct cache)
 
 /* The same as options of a command: rows in its table; `field` is the struct in its arguments. */
 struct cache_options {
-    const char *folder; /* NULL: no cache */
+    const char *folder; /* borrowed until cache_open_options returns; NULL or "": no cache */
     uint64_t bytes;
 };
+/* What the environment says: HEADRACE_CACHE, and HEADRACE_CACHE_SIZE, which means nothing without a
+ * folder. Fails with STATUS_USAGE where the latter is no size. */
+struct status cache_options_init(struct cache_options *options);
 #define CACHE_OPTIONS(field)                                                                       \
     {"cache",                                                                                      \
      0,                                                                                            \
@@ -43,13 +46,16 @@ struct cache_options {
      FIELD(field.folder),                                                                          \
      .value = "DIR",                                                                               \
      .not_stored = true,                                                                           \
-     .help = "keep records in this folder of a fast disk, for all processes of this machine"},     \
+     .help = "keep records in this folder of a fast disk, for all processes of this machine; "     \
+             "else HEADRACE_CACHE"},                                                               \
     {                                                                                              \
         "cache-size", 0, OPT_SIZE, FIELD(field.bytes),                                             \
             .value = "BYTES", .not_stored = true,                                                  \
-            .help = "most that --cache takes of the disk; 0: what it has already"                  \
+            .help = "most that --cache takes of the disk, else HEADRACE_CACHE_SIZE; 0: what it "   \
+                    "has already"                                                                  \
     }
-/* *ret_cache is NULL where no folder is given; STATUS_USAGE where only a size is. */
+/* *ret_cache is NULL where no folder is given; STATUS_USAGE where only a size is, and not by the
+ * environment. */
 struct status cache_open_options(const struct cache_options *options, struct cache **ret_cache);
 
 /* What the cache holds. */

@@ -11,7 +11,7 @@
 #include "index/index.h"
 
 struct cache_fetch_options {
-    uint64_t part, parts; /* of the records as they stand; parts >= 1, part below it */
+    uint64_t part, parts; /* runs of the index's records; parts >= 1, part below it */
     unsigned threads;     /* reads at once; 0: as many as hide a network's latency */
     unsigned converters;  /* threads that make `dct` of what came as `jpeg`; 0: it stays */
 };

@@ -20,7 +20,7 @@ fail() { echo "bench_remote: $*" >&2; exit 1; }
 # Where distributions keep nginx's modules.
 module=$(compgen -G '/usr/lib*/nginx/modules/ngx_http_echo_module.so' | head -n 1 || true)
 command -v nginx >/dev/null || fail "nginx is missing: scripts/setup.sh --test installs it"
-[ -n "$module" ] || fail "nginx cannot wait: install libnginx-mod-http-echo"
+[ -n "$module" ] || fail "nginx cannot wait: scripts/setup.sh --test installs libnginx-mod-http-echo"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/headrace-bench-remote.XXXXXX")
 trap 'rm -rf "$work"' EXIT

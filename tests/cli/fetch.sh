@@ -3,6 +3,7 @@
 source tests/cli/lib.sh
 
 need_data cifar10.tar
+unset HEADRACE_CACHE HEADRACE_CACHE_SIZE
 headrace_ok pack "$HEADRACE_DATA/cifar10.tar" --prefix val -o "$work/set.idx"
 cache="$work/cache"
 
@@ -22,12 +23,44 @@ headrace_ok fetch "$work/set.idx" --cache "$work/parts" --cache-size 4M --quiet 
 expect_stdout '"no_room": ?[1-9]'
 [ "$(cat "$work/parts"/* | wc -c)" -le 4000000 ] || fail "the cache is larger than --cache-size"
 
+# Parts cover the set once, in its order, however many there are of them.
+headrace_ok select "$work/set.idx" --every 300 -o "$work/five.idx"
+for part in 0 1 2; do
+    headrace_ok fetch "$work/five.idx" --cache "$work/few" --cache-size 4M --part $part/3 --quiet
+    expect_stdout ": $((part < 2 ? 2 : 1)) of $((part < 2 ? 2 : 1)) records fetched .*, 0 were there"
+done
+headrace_ok fetch "$work/five.idx" --cache "$work/few" --part 4/7 --quiet
+expect_stdout ': 0 of 1 records fetched .*, 1 were there'
+for part in 5/7 18446744073709551614/18446744073709551615; do
+    headrace_ok fetch "$work/five.idx" --cache "$work/few" --part $part --quiet
+    expect_stdout ': 0 of 0 records fetched .*, 0 were there'
+done
+
+# The environment says what options do not.
+HEADRACE_CACHE=$cache headrace_ok fetch "$work/set.idx" --quiet
+expect_stdout "^$cache: 0 of 1500 records fetched"
+HEADRACE_CACHE=$cache HEADRACE_CACHE_SIZE=1 headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --cache-size 32M
+expect_stdout '^pass 0: .*; cache: 1536 of 1536 in it, 0 B fetched'
+HEADRACE_CACHE=$work/absent HEADRACE_CACHE_SIZE=32M headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --cache "$cache"
+expect_stdout '^pass 0: .*; cache: 1536 of 1536 in it'
+HEADRACE_CACHE=$work/absent headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --cache ''
+refute_stdout 'cache:'
+refute_file "$work/absent"
+HEADRACE_CACHE_SIZE=1 headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1
+refute_stdout 'cache:'
+HEADRACE_CACHE=$work/named HEADRACE_CACHE_SIZE=4M headrace_ok fetch "$work/five.idx" --quiet
+expect_stdout "^$work/named: 5 of 5 records fetched"
+HEADRACE_CACHE_SIZE=plenty headrace bench "$work/set.idx"
+expect_error 2 "HEADRACE_CACHE_SIZE is 'plenty', expected a size in bytes such as 200G"
+
 headrace fetch "$work/set.idx" --cache "$work/none"
 expect_error 2 "holds no cache whose size could be kept; give one: --cache-size"
 headrace fetch "$work/set.idx"
 expect_error 2 'no cache to fill: name its folder with --cache'
-headrace fetch "$work/set.idx" --cache "$cache" --part 4/4
-expect_error 2 'expected a part and how many there are, for instance 0/4'
+for part in 4/4 3/2 0/0 -1/4 1/-4 1/ /4 4 1/4/4 '' 99999999999999999999/1; do
+    headrace fetch "$work/set.idx" --cache "$cache" --part "$part"
+    expect_error 2 "--part is '$part', expected a part and how many there are, for instance 0/4"
+done
 headrace bench "$work/set.idx" --cache-size 4M
 expect_error 2 '--cache-size goes with --cache DIR'
 headrace bench "$work/set.idx" --cache "$cache" --cache-size 4k
