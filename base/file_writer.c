@@ -39,18 +39,26 @@ static struct status temporary_prefix(const char *path, char **ret_prefix)
     return string_format(ret_prefix, ".%s.tmp.", path_base(path));
 }
 
-static struct status writer_name(struct file_writer *writer, const char *path)
+struct status file_writer_check(const char *path)
 {
-    CLEANUP(memory_free) char *prefix = NULL;
-    CLEANUP(memory_free) char *name = NULL;
+    CLEANUP(memory_free) char *folder = NULL;
     if (path_base(path)[0] == '\0')
         FAIL(STATUS_FAILED, "cannot write '%s': the name of a file is missing", path);
     if (path_is_folder(path))
         FAIL(STATUS_FAILED, "cannot write '%s': it is a folder, expected the name of a file", path);
+    TRY(path_folder(path, &folder));
+    if (!path_exists(folder))
+        FAIL(STATUS_NOT_FOUND, "cannot write '%s': there is no folder '%s'", path, folder);
+    return OK;
+}
+
+static struct status writer_name(struct file_writer *writer, const char *path)
+{
+    CLEANUP(memory_free) char *prefix = NULL;
+    CLEANUP(memory_free) char *name = NULL;
+    TRY(file_writer_check(path));
     TRY(string_copy(path, &writer->path));
     TRY(path_folder(path, &writer->folder));
-    if (!path_exists(writer->folder))
-        FAIL(STATUS_NOT_FOUND, "cannot write '%s': there is no folder '%s'", path, writer->folder);
     TRY(temporary_prefix(path, &prefix));
     TRY(string_format(&name, "%s%ld", prefix, (long)getpid()));
     return path_join(writer->folder, name, &writer->temporary_path);

@@ -15,6 +15,9 @@
 #include "base/status.h"
 
 struct file_writer;
+/* Fails for a path that cannot be that of a file: a folder, or one in a folder that is not there.
+ */
+struct status file_writer_check(const char *path);
 /* Fails when another process is writing `path`, where the file system can lock. */
 struct status file_writer_open(const char *path, struct file_writer **ret_writer);
 struct status file_writer_write(struct file_writer *writer, const void *bytes, size_t length);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/disk.h"
@@ -16,21 +17,91 @@
 #include "base/path.h"
 #include "base/progress.h"
 
-struct status folder_create(const char *path)
+/* Makes one folder unless it is there; the first that is made is noted. */
+static struct status level_make(const char *path, char **first)
 {
     if (path_is_folder(path))
         return OK;
+    if (!*first)
+        TRY(string_copy(path, first));
+    return disk_make_folder(path);
+}
+
+static struct status levels_make(const char *path, char **first)
+{
     CLEANUP(memory_free) char *prefix = NULL;
     TRY(string_copy(path, &prefix));
     for (char *end = prefix + 1; *prefix && *end; end++) {
         if (*end != '/')
             continue;
         *end = '\0';
-        if (!path_is_folder(prefix))
-            TRY(disk_make_folder(prefix));
+        TRY(level_make(prefix, first));
         *end = '/';
     }
-    return disk_make_folder(path);
+    return level_make(path, first);
+}
+
+struct status folder_make(const char *path, char **ret_first)
+{
+    CLEANUP(memory_free) char *first = NULL;
+    struct status status = path_is_folder(path) ? OK : levels_make(path, &first);
+    if (status.code != STATUS_DONE)
+        folder_unmake(path, first);
+    else
+        *ret_first = MOVE(first);
+    return status;
+}
+
+struct status folder_create(const char *path)
+{
+    CLEANUP(memory_free) char *first = NULL;
+    return folder_make(path, &first);
+}
+
+/* Cuts the last component off a path; false where that is `first`, or all there is. */
+static bool level_leave(char *path, const char *first)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        path[--length] = '\0';
+    char *slash = strrchr(path, '/');
+    if (length <= strlen(first) || !slash || slash == path)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+void folder_unmake(const char *path, const char *first)
+{
+    CLEANUP(memory_free) char *level = NULL;
+    if (!first)
+        return;
+    struct status status = string_copy(path, &level);
+    while (status.code == STATUS_DONE) {
+        if (path_exists(level))
+            status = disk_remove_folder(level);
+        if (!level_leave(level, first))
+            break;
+    }
+    status_ignore(status); /* one that was filled meanwhile stays */
+}
+
+struct status folder_check_writable(const char *path, char **ret_nearest)
+{
+    CLEANUP(memory_free) char *nearest = NULL;
+    TRY(string_copy(path, &nearest));
+    while (!path_exists(nearest)) {
+        CLEANUP(memory_free) char *below = MOVE(nearest);
+        for (size_t length = strlen(below); length > 1 && below[length - 1] == '/'; length--)
+            below[length - 1] = '\0';
+        TRY(path_folder(below, &nearest));
+    }
+    if (!path_is_folder(nearest))
+        FAIL(STATUS_IO, "'%s' exists and is not a folder", nearest);
+    if (faccessat(AT_FDCWD, nearest, W_OK | X_OK, AT_EACCESS))
+        return status_errno(errno, "cannot create files in '%s'", nearest);
+    *ret_nearest = MOVE(nearest);
+    return OK;
 }
 
 static void fts_end(FTS *walk)

@@ -12,6 +12,15 @@
 
 /* Creates a folder and its missing parents; one that exists is fine. */
 struct status folder_create(const char *path);
+/* The same, and tells what has to go if nothing comes of it: *ret_first is the topmost folder that
+ * was missing, on the heap, or NULL where `path` was there. */
+struct status folder_make(const char *path, char **ret_first);
+/* Removes what folder_make made, as far as it is empty still. A `first` of NULL removes nothing. */
+void folder_unmake(const char *path, const char *first);
+/* Whether this user may create files in a folder, or the folder itself where it is missing, without
+ * doing so. *ret_nearest is the folder, or the nearest of its parents that is there, on the heap.
+ */
+struct status folder_check_writable(const char *path, char **ret_nearest);
 /* Removes a folder and all below it, links not followed; a missing one is fine. */
 struct status folder_remove(const char *path);
 /* Syncs a folder's entries to disk. */

@@ -26,6 +26,7 @@ static const uint64_t file_bytes = 16 << 10;
 
 struct stage {
     char *dest;
+    char *made; /* what of `dest` is to go again while it is empty (folder_make), or NULL */
     int lock_fd;
     uint64_t block_bytes; /* of its file system */
     pthread_mutex_t mutex;
@@ -90,12 +91,14 @@ static struct status remove_leftovers(const struct stage *stage)
 struct status stage_open(const char *dest, struct stage **ret_stage)
 {
     CLEANUP(stage_close) struct stage *stage = NULL;
+    CLEANUP(memory_free) char *made = NULL;
     TRY(memory_alloc(1, sizeof *stage, &stage));
     stage->lock_fd = -1;
     pthread_mutex_init(&stage->mutex, NULL);
     TRY(string_copy(dest, &stage->dest));
-    TRY(folder_create(dest));
+    TRY(folder_make(dest, &made));
     TRY(lock(stage));
+    stage->made = MOVE(made); /* not where another process writes */
     stage_measure(stage);
     TRY(remove_leftovers(stage));
     *ret_stage = MOVE(stage);
@@ -116,9 +119,11 @@ void stage_close(struct stage *stage)
     if (!stage)
         return;
     free_units(stage->finished);
+    folder_unmake(stage->dest, stage->made); /* while it is locked */
     fd_close(stage->lock_fd);
     pthread_mutex_destroy(&stage->mutex);
     memory_free(stage->dest);
+    memory_free(stage->made);
     memory_free(stage);
 }
 

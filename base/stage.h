@@ -24,7 +24,7 @@ struct stage;
 struct stage_unit;
 
 /* Creates `dest` (its parents too), locks it and removes leftovers. Fails when another process is
- * writing there. */
+ * writing there. Folders that were created are removed by stage_close if nothing came into them. */
 struct status stage_open(const char *dest, struct stage **ret_stage);
 /* Units that were finished but not published are discarded. */
 void stage_close(struct stage *stage);

@@ -266,6 +266,13 @@ static struct status unwritten_print(const struct source *source, const char *pa
     return report_print_json(path, source, &report, false, arguments);
 }
 
+/* Whether --out is a folder, for both parts. */
+static bool output_is_pair(const char *out)
+{
+    size_t length = strlen(out);
+    return path_is_folder(out) || (length > 0 && out[length - 1] == '/');
+}
+
 static struct status pack_one(const struct source *source, const char *path,
                               const struct pack_arguments *arguments)
 {
@@ -291,6 +298,8 @@ static struct status pack_one(const struct source *source, const char *path,
     if (!is_done)
         plan_note(source, path, &prediction);
     classes_note(source);
+    if (arguments->dry_run && !is_done)
+        TRY(pack_check_output(source, path, output_is_pair(arguments->out), &options));
     if (is_done || arguments->dry_run)
         return unwritten_print(source, path, is_done, &prediction, arguments);
     TRY(pack_run(source, path, &options, &report));
@@ -304,13 +313,18 @@ static struct status pack_pair(const struct source_request *request,
     CLEANUP(source_free) struct source *val = NULL;
     CLEANUP(memory_free) char *train_path = NULL;
     CLEANUP(memory_free) char *val_path = NULL;
+    CLEANUP(memory_free) char *made = NULL;
     TRY(source_open_pair(request, &train, &val));
     if (!arguments->dry_run)
-        TRY(folder_create(arguments->out));
+        TRY(folder_make(arguments->out, &made));
     TRY(path_join(arguments->out, "train.idx", &train_path));
     TRY(path_join(arguments->out, "val.idx", &val_path));
-    TRY(pack_one(train, train_path, arguments));
-    return pack_one(val, val_path, arguments);
+    struct status status = pack_one(train, train_path, arguments);
+    if (status.code == STATUS_DONE)
+        status = pack_one(val, val_path, arguments);
+    if (status.code != STATUS_DONE)
+        folder_unmake(arguments->out, made);
+    return status;
 }
 
 static struct status in_place_check(const struct option_parse *parse,
@@ -369,8 +383,7 @@ struct status cmd_pack(int argc, char **argv)
         .threads = command_threads(arguments.jobs),
         .access = access,
     };
-    size_t length = strlen(arguments.out);
-    if (path_is_folder(arguments.out) || (length > 0 && arguments.out[length - 1] == '/'))
+    if (output_is_pair(arguments.out))
         return pack_pair(&request, &arguments);
     TRY(pack_prefix(arguments.out, &shard_prefix));
     TRY(source_open_any(&request, &source));

@@ -79,16 +79,15 @@ static struct status pack_finish(struct packing *packing, const char *path)
     return index_finish(packing, &contents, path);
 }
 
+/* `folder` is that of the output, or a parent of it. */
 static struct status space_require(const struct source *source, const struct pack_options *options,
-                                   const char *path)
+                                   const char *folder)
 {
-    CLEANUP(memory_free) char *folder = NULL;
     struct pack_prediction prediction;
     if (options->prediction)
         prediction = *options->prediction;
     else
         TRY(pack_predict(source, options, &prediction));
-    TRY(path_folder(path, &folder));
     return folder_require_space(folder, prediction.shard_bytes + prediction.index_bytes);
 }
 
@@ -134,19 +133,37 @@ static struct status images_pack(struct packer *packer)
     return OK;
 }
 
+struct status pack_check_output(const struct source *source, const char *path, bool makes_folder,
+                                const struct pack_options *options)
+{
+    CLEANUP(memory_free) char *prefix = NULL;
+    CLEANUP(memory_free) char *folder = NULL;
+    CLEANUP(memory_free) char *nearest = NULL;
+    TRY(pack_prefix(path, &prefix));
+    TRY(path_folder(path, &folder));
+    if (!makes_folder || path_exists(folder))
+        TRY(file_writer_check(path));
+    TRY(folder_check_writable(folder, &nearest));
+    if (!options->in_place)
+        TRY(source_protect(source, prefix));
+    return space_require(source, options, nearest);
+}
+
 struct status pack_run(const struct source *source, const char *path,
                        const struct pack_options *options, struct pack_report *report)
 {
     CLEANUP(memory_free) char *prefix = NULL;
+    CLEANUP(memory_free) char *folder = NULL;
     CLEANUP(packing_done)
     struct packing packing = {
         .packer = {.from = {.source = source, .options = options}, .report = report}};
     struct packer *packer = &packing.packer;
     TRY(pack_prefix(path, &prefix));
+    TRY(path_folder(path, &folder));
     TRY(file_writer_open(path, &packing.index_file));
     if (!options->in_place)
         TRY(source_protect(source, prefix));
-    TRY(space_require(source, options, path));
+    TRY(space_require(source, options, folder));
     TRY(shard_reader_open(source->shards, source->shard_count, &packer->from.reader));
     if (options->in_place)
         TRY(memory_alloc(source->item_count, sizeof *packer->kept, &packer->kept));

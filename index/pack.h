@@ -68,6 +68,12 @@ CLEANUP_VALUE(pack_report_done, struct pack_report)
 /* "some/set" of "some/set.idx", on the heap. Other endings fail with STATUS_USAGE. */
 struct status pack_prefix(const char *path, char **ret_prefix);
 
+/* Fails where pack_run would before it writes: `path` cannot be written, it would replace the
+ * source's own shards, or the disk has too little room. With `makes_folder` its folder may be
+ * missing, and could be made. Writes nothing. */
+struct status pack_check_output(const struct source *source, const char *path, bool makes_folder,
+                                const struct pack_options *options);
+
 /* Writes the index `path` (ending in ".idx") of a finished source and, unless in place, its shards
  * PATH-00000.shard … (without the ".idx") beside it. The bytes do not depend on the number of
  * threads. All appear when they are complete and synced, the index last; an index that was there is

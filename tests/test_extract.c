@@ -161,9 +161,7 @@ static void test_third_header(void **state)
                  "n01000000_2.JPEG): Damaged");
     assert_fails(extract_with(archive, test_path("third"), NULL), STATUS_CORRUPT,
                  "compare size and MD5 with the publisher's");
-    CLEANUP(folder_list_done) struct folder_list list = {0};
-    assert_ok(folder_list_read(test_path("third"), &list));
-    assert_int_equal(list.count, 0);
+    assert_false(path_exists(test_path("third")));
 }
 
 /* No member of an inner archive, whatever it is, makes anything appear elsewhere. */
@@ -193,13 +191,11 @@ static void test_unsafe_members(void **state)
         assert_ok(tar_add_file(&outer, "n01000000.tar", inner.data, inner.length));
         assert_ok(tar_end(&outer, 512));
         assert_ok(folder_remove(test_path("jail")));
+        assert_ok(folder_create(test_path("jail")));
         assert_fails(extract_with(test_write(test_path("jail.tar"), &outer), test_path("jail/dest"),
                                   NULL),
                      STATUS_CORRUPT, cases[i].part);
         assert_ok(folder_list_read(test_path("jail"), &list));
-        assert_int_equal(list.count, 1);
-        folder_list_done(&list);
-        assert_ok(folder_list_read(test_path("jail/dest"), &list));
         assert_int_equal(list.count, 0);
     }
 }
@@ -490,9 +486,7 @@ static void test_stop(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 75);
-    CLEANUP(folder_list_done) struct folder_list list = {0};
-    assert_ok(folder_list_read(test_path("stop"), &list));
-    assert_int_equal(list.count, 0);
+    assert_false(path_exists(test_path("stop")));
     assert_ok(extract_with(archive, test_path("stop"), NULL));
     check_train(test_path("stop"));
 }

@@ -275,6 +275,58 @@ static void short_writes_are_continued(void **state)
     assert_false(path_exists(path));
 }
 
+/* Makes `path` and takes it back; `stays` is what was there before and has to be afterwards. */
+static void assert_unmade(const char *path, const char *stays)
+{
+    CLEANUP(memory_free) char *first = NULL;
+    assert_ok(folder_make(path, &first));
+    assert_non_null(first);
+    assert_true(path_is_folder(path));
+    folder_unmake(path, first);
+    assert_int_equal(entries_in(stays), 0);
+}
+
+static void folders_made_in_vain_go_again(void **state)
+{
+    (void)state;
+    CLEANUP(memory_free) char *first = NULL;
+    CLEANUP(memory_free) char *none = NULL;
+    assert_ok(folder_create(test_path("there")));
+    assert_unmade(test_path("there/a"), test_path("there"));
+    assert_unmade(test_path("there/a/"), test_path("there"));
+    assert_unmade(test_path("there/a//b/c//"), test_path("there"));
+    assert_ok(folder_make(test_path("there"), &none));
+    assert_null(none);
+    folder_unmake(test_path("there"), none);
+    assert_true(path_is_folder(test_path("there")));
+    /* What was filled meanwhile stays. */
+    assert_ok(folder_make(test_path("there/a/b"), &first));
+    assert_ok(file_write_plain(test_path("there/a/file"), "x", 1));
+    folder_unmake(test_path("there/a/b"), first);
+    assert_int_equal(entries_in(test_path("there/a")), 1);
+    assert_fails(folder_make(test_path("there/a/file/x"), &none), STATUS_IO, "not a folder");
+    assert_null(none);
+    disk_set_fault("ENOSPC:2");
+    assert_fails(folder_make(test_path("there/b/c"), &none), STATUS_NO_SPACE, "there/b/c");
+    disk_set_fault(NULL);
+    assert_false(path_exists(test_path("there/b")));
+}
+
+static void a_folder_is_asked_whether_it_can_be_filled(void **state)
+{
+    (void)state;
+    CLEANUP(memory_free) char *nearest = NULL;
+    assert_ok(folder_create(test_path("fill")));
+    assert_ok(folder_check_writable(test_path("fill/a//b/"), &nearest));
+    assert_string_equal(nearest, test_path("fill"));
+    assert_int_equal(entries_in(test_path("fill")), 0);
+    memory_free(MOVE(nearest));
+    assert_ok(file_write_plain(test_path("fill/file"), "x", 1));
+    assert_fails(folder_check_writable(test_path("fill/file"), &nearest), STATUS_IO,
+                 "is not a folder");
+    assert_fails(folder_check_writable("/proc/self", &nearest), STATUS_IO, "cannot create files");
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2) { /* started by faults_come_from_the_environment */
@@ -285,6 +337,8 @@ int main(int argc, char **argv)
     }
     memset(new_text, 'n', sizeof new_text);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_made_in_vain_go_again),
+        cmocka_unit_test(a_folder_is_asked_whether_it_can_be_filled),
         cmocka_unit_test(name_appears_with_the_commit),
         cmocka_unit_test(nothing_is_left_without_a_commit),
         cmocka_unit_test(leftovers_are_removed_and_others_respected),

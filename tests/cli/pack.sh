@@ -86,8 +86,22 @@ headrace pack "$work/part.tar" -o "$work/dry"
 expect_error 2 'ends in \.idx'
 headrace pack "$work/part.tar" -o "$work/dry.idx" --crc
 expect_error 2 'goes with --in-place'
-headrace pack "$work/part.tar" -o "$work/none/dry.idx"
-expect_error 1 "there is no folder '.*/none'"
+for dry in '' -n; do
+    # shellcheck disable=SC2086 # no word is wanted where there is none
+    headrace pack "$work/part.tar" -o "$work/none/dry.idx" $dry
+    expect_error 1 "there is no folder '.*/none'"
+done
+mkdir "$work/shut"
+chmod 555 "$work/shut"
+headrace_unprivileged pack "$work/part.tar" -o "$work/shut/dry.idx" -n
+expect_error 1 "cannot create files in '.*/shut': Permission denied"
+headrace_unprivileged pack "$archive" -o "$work/shut/new/" -n
+expect_error 1 "cannot create files in '.*/shut': Permission denied"
+headrace_ok pack "$archive" -o "$work/new/deep/" -n
+refute_file "$work/new"
+touch "$work/file"
+headrace pack "$archive" -o "$work/file/" -n
+expect_error 1 "file/?' exists and is not a folder"
 headrace pack "$archive" -o "$work/dry.idx"
 expect_error 2 'choose one with --prefix: '
 headrace pack "$work/none" -o "$work/dry.idx"

@@ -60,6 +60,17 @@ headrace_unprivileged unpack "$other/place.idx" "$other/back"
 expect_status 0
 expect_same "$other/back" "$work/closed/val"
 
+# What is refused leaves no folder behind.
+headrace extract "$data/ILSVRC2012_devkit_t12.tar.gz" "$work/vain/a"
+expect_error 2 'is a devkit'
+headrace extract "$work/nowhere.tar" "$work/vain/a"
+expect_error 1 'nowhere.tar'
+printf 'no archive' >"$work/n01440764.tar"
+tar -cf "$work/broken.tar" -C "$work" n01440764.tar
+headrace extract "$work/broken.tar" "$work/vain/a"
+expect_error 1 'n01440764'
+refute_file "$work/vain"
+
 # A run at a time: the second says so and leaves.
 mkdir "$work/busy"
 exec 8<"$work/busy"
@@ -80,10 +91,10 @@ on_tmpfs() # OPTIONS COMMAND: with the file system at $work/mount
 {
     run unshare -rm bash -c "mount -t tmpfs -o $1 none '$work/mount' && $2"
 }
-on_tmpfs size=1m "'$HEADRACE_BIN' extract '$train' '$work/mount/train'; s=\$?; ls -A '$work/mount/train'; exit \$s"
+on_tmpfs size=1m "'$HEADRACE_BIN' extract '$train' '$work/mount/train'; s=\$?; ls -A '$work/mount'; exit \$s"
 expect_error 1 "needs [0-9.]+ MB, its file system has [0-9.]+ [kM]B free"
 refute_stdout .
-on_tmpfs size=1g,nr_inodes=500 "'$HEADRACE_BIN' extract '$train' '$work/mount/train'; s=\$?; ls -A '$work/mount/train'; exit \$s"
+on_tmpfs size=1g,nr_inodes=500 "'$HEADRACE_BIN' extract '$train' '$work/mount/train'; s=\$?; ls -A '$work/mount'; exit \$s"
 expect_error 1 'needs [0-9]+ files, its file system has inodes for [0-9]+; pack the archive in place'
 refute_stdout .
 # Headers are counted exactly: 1000 images and their folders fit, 1300 in 725 folders do not.
@@ -91,7 +102,7 @@ on_tmpfs size=200m,nr_inodes=2100 "'$HEADRACE_BIN' extract '$train' '$work/mount
     '$HEADRACE_BIN' extract '$data/ILSVRC2012_img_val.tar' '$work/mount/val' --devkit '$data'"
 expect_error 1 'needs 2300 files, its file system has inodes for [0-9]+;'
 # Both parts have to fit before the first is begun.
-on_tmpfs size=200m,nr_inodes=2100 "'$HEADRACE_BIN' prep '$data' '$work/mount/out' -q; s=\$?; ls '$work/mount/out'; exit \$s"
+on_tmpfs size=200m,nr_inodes=2100 "'$HEADRACE_BIN' prep '$data' '$work/mount/out' -q; s=\$?; ls -A '$work/mount'; exit \$s"
 expect_error 1 'needs 4300 files'
 refute_stdout .
 # What cannot be counted, a compressed archive, is stopped by the file system: cleanly, and the next

@@ -97,6 +97,9 @@ headrace_ok select "$work/whole-dct.idx" --classes n01440764 --per-class 1 -o "$
 printf 'xxxx' | dd of="$work/whole-dct-00000.shard" bs=1 seek=2000 conv=notrunc status=none
 headrace unpack "$work/one.idx" "$work/one" --on-error skip
 expect_error 1 'none of the 1 images can be read; the first: n01440764/'
+headrace unpack "$work/one.idx" "$work/one"
+expect_error 1 'leaves such images out'
+refute_file "$work/one"
 headrace verify "$work/val.idx" --devkit "$devkit"
 expect_error 2 'class table of its own'
 headrace verify "$work/val.idx" --md5
