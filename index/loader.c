@@ -31,6 +31,7 @@ struct worker {
     struct loader *loader;
     struct sampler *sampler;
     pthread_t thread;
+    uint64_t scratch_bytes; /* the most that an image took */
 };
 
 struct loader {
@@ -228,6 +229,8 @@ static void *worker_main(void *context)
         loader->busy--;
         loader->statistics.images += slot->batch.samples[image].record != ORDER_NO_RECORD;
         loader->statistics.bytes += work.bytes;
+        if (worker->scratch_bytes < work.scratch_bytes)
+            worker->scratch_bytes = work.scratch_bytes;
         loader->statistics.read_seconds += work.read_seconds;
         loader->statistics.decode_seconds += work.decode_seconds;
         if (status.code != STATUS_DONE)
@@ -645,9 +648,10 @@ void loader_statistics(const struct loader *loader, struct loader_statistics *re
     struct loader *locked = (struct loader *)loader;
     pthread_mutex_lock(&locked->mutex);
     *ret_statistics = loader->statistics;
-    ret_statistics->memory_bytes = loader->slot_count * loader->memory.slot_bytes +
-                                   loader->worker_count * loader->memory.thread_bytes +
-                                   budget_peak(&locked->large);
+    ret_statistics->memory_bytes =
+        loader->slot_count * loader->memory.slot_bytes + budget_peak(&locked->large);
+    for (unsigned i = 0; i < loader->worker_count; i++)
+        ret_statistics->memory_bytes += loader->workers[i].scratch_bytes;
     pthread_mutex_unlock(&locked->mutex);
     if (!loader->prefetch)
         return;

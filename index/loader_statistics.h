@@ -16,7 +16,7 @@ struct loader_statistics {
     double read_seconds,
         decode_seconds;    /* summed over threads; decode includes resampling and normalising */
     double wait_seconds;   /* time loader_next had to wait */
-    uint64_t memory_bytes; /* most that was held: batches, and scratch by its bound */
+    uint64_t memory_bytes; /* most that was held: batches, and what images took of scratch */
     bool has_cache;        /* or memory that is read ahead into: the next four are set */
     uint64_t fetched,
         fetched_bytes;         /* records read from the shards; the others were in the cache */

@@ -71,14 +71,17 @@ static struct status size_find(struct sampler *sampler, const struct record *rec
 
 /* From the record that was read to the image. */
 static struct status image_make(struct sampler *sampler, uint64_t epoch, uint64_t number,
-                                const struct record *record, void *out, struct crop *ret_crop)
+                                const struct record *record, void *out, struct crop *ret_crop,
+                                uint64_t *scratch_bytes)
 {
     const struct loader_options *options = sampler->options;
     struct image_info info;
     TRY(size_find(sampler, record, &info));
     *ret_crop = crop_choose(options, epoch, number, info.width, info.height);
     uint64_t needed = record_image_scratch_bytes(record, info.width, info.height);
-    if (!sampler->budget || needed <= sampler->kept_bytes)
+    bool is_kept = !sampler->budget || needed <= sampler->kept_bytes;
+    *scratch_bytes = is_kept ? needed : sampler->kept_bytes;
+    if (is_kept)
         return record_image_tensor(sampler->image, ret_crop, &options->format, out);
     budget_take(sampler->budget, needed - sampler->kept_bytes);
     struct status status = record_image_tensor(sampler->image, ret_crop, &options->format, out);
@@ -101,7 +104,8 @@ struct status sampler_run(struct sampler *sampler, uint64_t epoch, uint64_t reco
     work->read_seconds += read - start;
     work->bytes += record.length;
     ret_sample->record = record_number;
-    struct status made = image_make(sampler, epoch, record_number, &record, out, &ret_sample->crop);
+    struct status made = image_make(sampler, epoch, record_number, &record, out, &ret_sample->crop,
+                                    &work->scratch_bytes);
     work->decode_seconds += clock_seconds() - read;
     return index_blame(sampler->index, record_number,
                        index_blame_bytes(sampler->index, record_number, made));

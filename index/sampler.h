@@ -33,6 +33,7 @@ uint32_t sampler_output_size(const struct loader_options *options);
 struct sampler_work {
     uint64_t place; /* set before: of the record in the prefetch's epoch; not used without one */
     uint64_t bytes;
+    uint64_t scratch_bytes; /* of the last image, without what was taken from a budget */
     double read_seconds, decode_seconds;
 };
 

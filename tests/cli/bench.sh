@@ -12,6 +12,9 @@ for order in shuffle "window --window 100" sequential; do
 done
 headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --mode eval --memory 16M --json
 expect_stdout '"version": ?1, .*"images": ?1500, .*"read_seconds": ?[0-9].*"decode_seconds": ?[0-9].*"wait_seconds": ?[0-9].*"memory_bytes": ?[0-9]+'
+# Threads that did little held little: it is no sum of what they might have held.
+headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 -j 100 --json
+[ "$(grep -oE '"memory_bytes": ?[0-9]+' "$stdout" | grep -oE '[0-9]+$')" -lt 50000000 ] || fail "100 threads need no 50 MB for images of 32 pixels"
 headrace bench "$work/set.idx" --memory 1M
 expect_error 2 '1000000 bytes of memory are too few: .* need [0-9]+; give --memory as much'
 headrace bench "$work/set.idx" -b 65536 --image-size 4096
