@@ -42,10 +42,16 @@ static struct status temporary_prefix(const char *path, char **ret_prefix)
 struct status file_writer_check(const char *path)
 {
     CLEANUP(memory_free) char *folder = NULL;
+    struct stat info;
     if (path_base(path)[0] == '\0')
         FAIL(STATUS_FAILED, "cannot write '%s': the name of a file is missing", path);
     if (path_is_folder(path))
         FAIL(STATUS_FAILED, "cannot write '%s': it is a folder, expected the name of a file", path);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) /* the rename would replace it */
+        FAIL(STATUS_FAILED,
+             "cannot write '%s': it is no regular file but a device, a pipe or a socket; give "
+             "another name",
+             path);
     TRY(path_folder(path, &folder));
     if (!path_exists(folder))
         FAIL(STATUS_NOT_FOUND, "cannot write '%s': there is no folder '%s'", path, folder);

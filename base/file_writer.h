@@ -15,8 +15,8 @@
 #include "base/status.h"
 
 struct file_writer;
-/* Fails for a path that cannot be that of a file: a folder, or one in a folder that is not there.
- */
+/* Fails for a path that cannot be that of a file: something else than a file, such as a folder or a
+ * device, or one in a folder that is not there. */
 struct status file_writer_check(const char *path);
 /* Fails when another process is writing `path`, where the file system can lock. */
 struct status file_writer_open(const char *path, struct file_writer **ret_writer);

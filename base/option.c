@@ -58,14 +58,39 @@ static bool is_output_name(const char *typed)
     return false;
 }
 
+static bool takes_dest(const struct option_usage *usage)
+{
+    return usage->positionals && strstr(usage->positionals, "DEST");
+}
+
+/* Says how a command that knows no such option is told where its results go. */
+static struct status output_unknown(const struct parser *parser, const char *word)
+{
+    const struct option_usage *usage = parser->usage;
+    const char *positionals = usage->positionals ? usage->positionals : "";
+    const struct option *out = row_find(parser->table, "out", strlen("out"));
+    if (!out)
+        out = row_find(parser->table, "output", strlen("output"));
+    if (out)
+        FAIL(STATUS_USAGE, "there is no option '%s'; did you mean '--%s'?", word, out->name);
+    if (takes_dest(usage))
+        FAIL(STATUS_USAGE, "there is no option '%s': DEST is given without one: headrace %s %s",
+             word, usage->command, positionals);
+    if (usage->output)
+        FAIL(STATUS_USAGE, "there is no option '%s': %s", word, usage->output);
+    FAIL(STATUS_USAGE,
+         "there is no option '%s': results are printed; to have them in a file: headrace %s %s "
+         ">FILE",
+         word, usage->command, positionals);
+}
+
 static struct status option_unknown(const struct parser *parser, const char *word)
 {
     const struct option *table = parser->table;
     const struct option_usage *usage = parser->usage;
     const char *typed = word + strspn(word, "-");
-    if (usage && usage->positionals && strstr(usage->positionals, "DEST") && is_output_name(typed))
-        FAIL(STATUS_USAGE, "there is no option '%s': DEST is given without one: headrace %s %s",
-             word, usage->command, usage->positionals);
+    if (usage && is_output_name(typed) && (takes_dest(usage) || typed[0] == 'o'))
+        return output_unknown(parser, word);
     struct nearest nearest = nearest_begin(typed);
     for (const struct option *row = table; row->type != OPT_END; row++) {
         if (row->hidden)

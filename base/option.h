@@ -62,6 +62,7 @@ struct option_usage {
     size_t min_positionals, max_positionals;
     const char *summary; /* one sentence */
     const char *details; /* paragraphs, or NULL */
+    const char *output;  /* where results go, for who types -o to a command without; NULL: stdout */
     const char *example; /* one or more lines that work as they stand */
 };
 

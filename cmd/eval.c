@@ -63,9 +63,9 @@ static const struct option_usage eval_usage = {
     .details =
         "CHECKPOINT is a RUN_DIR (its model_best, or its checkpoint where no epoch ended yet), a "
         "file of a checkpoint, or bare weights: a "
-        "torchvision state_dict as safetensors, with --arch. SET is an index (file or URL) or "
-        "class "
-        "folders; its classes are matched by WNID and may be some of the network's only.",
+        "torchvision state_dict as safetensors, with --arch. SET is an index (file or URL), "
+        "class folders, or a folder that holds val.idx or train/ and val/; its classes are matched "
+        "by WNID and may be some of the network's only.",
     .example = "headrace eval run/model_best.safetensors val.idx",
 };
 
@@ -171,7 +171,8 @@ static struct status eval_parts_open(struct eval_arguments *arguments,
     const char *checkpoint = parse->positionals[0], *set = parse->positionals[1];
     TRY(access_open(&arguments->access, &parts->access));
     TRY(cache_open_options(&arguments->cache, &parts->cache));
-    TRY(dataset_open_index(set, NULL, (unsigned)arguments->jobs, parts->access, &parts->index));
+    TRY(dataset_open_part(set, "val", NULL, (unsigned)arguments->jobs, parts->access,
+                          &parts->index));
     const struct class_table *classes = index_classes(parts->index);
     TRY(trained_open(checkpoint, arguments->arch, classes, &parts->trained));
     TRY(status_context(evaluate_label_map(classes, parts->trained->classes, &parts->label_map),

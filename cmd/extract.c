@@ -8,6 +8,7 @@
 #include "base/shell.h"
 #include "cmd/command.h"
 #include "cmd/extract_summary.h"
+#include "cmd/open_index.h"
 #include "prep/extract.h"
 #include "prep/zip.h"
 
@@ -144,6 +145,7 @@ struct status cmd_extract(int argc, char **argv)
     if (parse.help)
         return OK;
     progress_set_quiet(arguments.quiet);
+    TRY(command_check_output(parse.positionals[1]));
     TRY(refuse_folder(parse.positionals[0], parse.positionals[1]));
     if (arguments.devkit)
         TRY(devkit_open(arguments.devkit, &devkit));

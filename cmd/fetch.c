@@ -47,6 +47,7 @@ static const struct option_usage fetch_usage = {
         "that share a set out among them. It is not what rank R of W reads first: a shuffled epoch "
         "takes each rank's records from the whole set, so that a cache which holds all of it needs "
         "no --part.",
+    .output = "records go into the folder of --cache: headrace fetch INDEX --cache DIR",
     .example = "headrace fetch train.idx --cache /nvme/cache --cache-size 200G",
 };
 
@@ -112,6 +113,7 @@ struct status cmd_fetch(int argc, char **argv)
     if (!arguments.cache.folder || !arguments.cache.folder[0])
         FAIL(STATUS_USAGE, "no cache to fill: name its folder with --cache, and its size with "
                            "--cache-size when it is a new one");
+    TRY(command_check_output(arguments.cache.folder));
     CLEANUP(access_close) struct access *access = NULL;
     CLEANUP(index_close) struct index *index = NULL;
     CLEANUP(cache_close) struct cache *cache = NULL;

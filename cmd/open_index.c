@@ -70,10 +70,12 @@ struct status command_open_index(const char *command, const char *path, struct a
 
 struct status command_check_output(const char *path)
 {
+    if (path[0] == '\0')
+        FAIL(STATUS_USAGE, "the name of what is to be written is empty");
     if (url_is(path))
         FAIL(STATUS_USAGE,
-             "'%s' is a URL, which is read only: write to a folder here, and copy the index and "
-             "its shards to the server",
+             "'%s' is a URL, which is read only: write to a folder here, and copy what was written "
+             "to the server",
              path);
     return OK;
 }

@@ -43,6 +43,7 @@ static const struct option_usage usage = {
         "Face's names, which end in a WNID, say the classes, of training images too. Each is "
         "moved by one rename, so the command can be stopped and run again; on a sorted folder "
         "it does nothing.",
+    .output = "images are sorted within VAL_DIR: headrace organize VAL_DIR",
     .example = "headrace organize imagenet/val --devkit ILSVRC2012_devkit_t12.tar.gz\n"
                "headrace organize ILSVRC/Data/CLS-LOC/val --devkit LOC_val_solution.csv\n"
                "headrace organize imagenetv2-matched-frequency-format-val --folders labels",

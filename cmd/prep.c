@@ -4,6 +4,7 @@
 #include "base/progress.h"
 #include "cmd/command.h"
 #include "cmd/extract_summary.h"
+#include "cmd/open_index.h"
 #include "prep/prep.h"
 
 struct prep_arguments {
@@ -67,6 +68,7 @@ struct status cmd_prep(int argc, char **argv)
                                               .decode = arguments.decode,
                                               .delete_source = arguments.delete_source,
                                               .threads = command_threads(arguments.jobs)};
+    TRY(command_check_output(prep_options.dest));
     TRY(prep(&prep_options, &result));
     if (!arguments.quiet)
         TRY(print_result(&result));

@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/stop.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "image/sheet.h"
 #include "train/module.h"
 #include "train/predict.h"
@@ -206,10 +207,17 @@ static struct status step_show(const struct replay_arguments *arguments, const c
     CLEANUP(memory_free) char *path = NULL;
     if (arguments->step < 0)
         FAIL(STATUS_USAGE, "--step N is missing: which step, counted from 0 over all epochs");
+    if (arguments->out) {
+        TRY(command_check_output(arguments->out));
+        TRY(sheet_check_name(arguments->out));
+    }
     TRY(replay_open(run, arguments->data, &arguments->access, &shown.replay));
-    if (shown.step >= replay_steps(shown.replay))
-        FAIL(STATUS_USAGE, "--step %" PRIu64 " is past the run's %" PRIu64 " steps", shown.step,
-             replay_steps(shown.replay));
+    const uint64_t steps = replay_steps(shown.replay);
+    if (shown.step >= steps)
+        FAIL(STATUS_USAGE,
+             "--step %" PRIu64 " is past the end of the run '%s', whose %" PRIu64 " steps are 0 to "
+             "%" PRIu64 ", counted over all epochs",
+             shown.step, run, steps, steps - 1);
     if (arguments->checkpoint)
         TRY(losses_compute(arguments, &shown));
     TRY(list_print(&shown, arguments->json));

@@ -1,10 +1,13 @@
 /* headrace report: a run on one HTML page. */
 
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "cmd/command.h"
+#include "cmd/open_index.h"
 #include "train/module.h"
 #include "train/report.h"
 
@@ -18,7 +21,7 @@ struct report_arguments {
 #define FIELD(name) offsetof(struct report_arguments, name)
 static const struct option report_options_table[] = {
     {"out", 'o', OPT_STRING, FIELD(out), .value = "FILE",
-     .help = "the page (default RUN_DIR/report.html)"},
+     .help = "the page, .html (default RUN_DIR/report.html)"},
     {"val", 0, OPT_STRING, FIELD(val), .value = "INDEX",
      .help = "where the validation set is now, if it was moved"},
     {"samples", 0, OPT_INT, FIELD(samples), .min = 0, .max = 1000, .value = "N",
@@ -39,6 +42,16 @@ static const struct option_usage report_usage = {
     .example = "headrace report run",
 };
 
+/* No index and no image is replaced by a slip of the hand. */
+static struct status output_check(const char *path)
+{
+    const char *ending = strrchr(path_base(path), '.');
+    TRY(command_check_output(path));
+    if (!ending || (strcasecmp(ending, ".html") != 0 && strcasecmp(ending, ".htm") != 0))
+        FAIL(STATUS_USAGE, "'%s': a report is written as .html", path);
+    return file_writer_check(path);
+}
+
 struct status cmd_report(int argc, char **argv)
 {
     struct report_arguments arguments = {.samples = 12};
@@ -56,6 +69,8 @@ struct status cmd_report(int argc, char **argv)
         .samples = (uint32_t)arguments.samples,
         .access = arguments.access,
     };
+    if (arguments.out)
+        TRY(output_check(arguments.out));
     TRY(report_append(&html, folder, &options));
     TRY(arguments.out ? string_copy(arguments.out, &path)
                       : path_join(folder, "report.html", &path));

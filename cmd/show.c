@@ -130,6 +130,8 @@ struct status cmd_show(int argc, char **argv)
     TRY(command_parse(&show_usage, show_options, argc, argv, &arguments, &parse));
     if (parse.help)
         return OK;
+    TRY(command_check_output(arguments.out));
+    TRY(sheet_check_name(arguments.out));
     TRY(access_open(&arguments.access, &access));
     TRY(command_open_index("show", parse.positionals[0], access, &index));
     TRY(sheet_open((unsigned)arguments.columns, (uint32_t)arguments.cell, &sheet));

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "cmd/open_index.h"
 #include "train/comm.h"
 #include "train/forecast.h"
 #include "train/ranks.h"
@@ -77,6 +78,7 @@ struct status cmd_train(int argc, char **argv)
     TRY(command_parse(&usage, train_option_table, argc, argv, &options, &parse));
     if (parse.help)
         return OK;
+    TRY(command_check_output(options.out));
     const struct comm_options joining = {
         .launcher = (enum launcher)options.launcher,
         .silence_timeout_s = (unsigned)options.rank_timeout,

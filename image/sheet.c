@@ -165,17 +165,27 @@ struct status sheet_draw(struct sheet *sheet, struct picture *out)
     return OK;
 }
 
-struct status sheet_write(struct sheet *sheet, const char *path)
+static bool is_png(const char *ending)
+{
+    return ending && strcasecmp(ending, ".png") == 0;
+}
+
+struct status sheet_check_name(const char *path)
 {
     const char *ending = strrchr(path_base(path), '.');
-    bool is_png = ending && strcasecmp(ending, ".png") == 0;
-    bool is_jpeg = ending && (strcasecmp(ending, ".jpg") == 0 || strcasecmp(ending, ".jpeg") == 0);
-    if (!is_png && !is_jpeg)
-        FAIL(STATUS_USAGE, "%s: a contact sheet is written as .png, .jpg or .jpeg", path);
+    if (!is_png(ending) &&
+        !(ending && (strcasecmp(ending, ".jpg") == 0 || strcasecmp(ending, ".jpeg") == 0)))
+        FAIL(STATUS_USAGE, "'%s': a contact sheet is written as .png, .jpg or .jpeg", path);
+    return OK;
+}
 
+struct status sheet_write(struct sheet *sheet, const char *path)
+{
+    TRY(sheet_check_name(path));
     CLEANUP(picture_done) struct picture drawn = {0};
     CLEANUP(buffer_done) struct buffer bytes = {0};
     TRY(sheet_draw(sheet, &drawn));
-    TRY(is_png ? png_encode(&drawn, &bytes) : jpeg_encode(&drawn, QUALITY, &bytes));
+    TRY(is_png(strrchr(path_base(path), '.')) ? png_encode(&drawn, &bytes)
+                                              : jpeg_encode(&drawn, QUALITY, &bytes));
     return file_write_atomic(path, bytes.data, bytes.length);
 }

@@ -16,6 +16,8 @@ struct status sheet_add(struct sheet *sheet, const struct picture *picture, cons
 struct status sheet_draw(struct sheet *sheet, struct picture *out);
 /* Draws and writes to `path` atomically: PNG or JPEG by its ending (another ending fails with
  * STATUS_USAGE). */
+/* Fails with STATUS_USAGE where a sheet cannot be written under such a name. */
+struct status sheet_check_name(const char *path);
 struct status sheet_write(struct sheet *sheet, const char *path);
 void sheet_close(struct sheet *sheet);
 CLEANUP_POINTER(sheet_close, struct sheet)

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/disk.h"
@@ -106,6 +107,9 @@ static void wrong_names_are_refused_at_once(void **state)
     (void)state;
     struct file_writer *writer = NULL;
     assert_fails(file_writer_open(test_folder(), &writer), STATUS_FAILED, "it is a folder");
+    assert_int_equal(mkfifo(test_path("pipe"), 0600), 0);
+    assert_fails(file_writer_open(test_path("pipe"), &writer), STATUS_FAILED,
+                 "it is no regular file but a device, a pipe");
     assert_fails(file_writer_open(test_path("none/x"), &writer), STATUS_NOT_FOUND, "none/");
     assert_fails(file_writer_open("", &writer), STATUS_FAILED, "name of a file is missing");
     assert_null(writer);

@@ -13,14 +13,6 @@
 /* Validation images of synthetic data: as many for a training image as ImageNet has. */
 static const uint64_t synthetic_train_per_val = 25;
 
-struct status dataset_open_index(const char *path, const struct class_table *classes,
-                                 unsigned threads, struct access *access, struct index **ret_index)
-{
-    if (path_is_folder(path))
-        return folder_index_open(path, classes, threads ? threads : cores_available(), ret_index);
-    return index_open_with(path, access, ret_index);
-}
-
 /* Whether the index beside a folder says no more than the folder: one that was made for it, to be
  * checked for changes, or one that cannot be read. */
 static bool index_adds_nothing(const char *path)
@@ -50,6 +42,36 @@ static struct status part_find(const char *data, const char *part, char **ret_pa
     bool by_folder = has_folder && (!has_index || index_adds_nothing(index));
     *ret_path = by_folder ? MOVE(folder) : MOVE(index);
     return OK;
+}
+
+/* Whether a folder has sets, one of them this part, and not the classes of one set. */
+static struct status has_part(const char *folder, const char *part, bool *ret_has)
+{
+    CLEANUP(memory_free) char *index = NULL;
+    CLEANUP(memory_free) char *train = NULL;
+    CLEANUP(memory_free) char *val = NULL;
+    TRY(string_format(&index, "%s/%s.idx", folder, part));
+    TRY(path_join(folder, "train", &train));
+    TRY(path_join(folder, "val", &val));
+    *ret_has = path_exists(index) || (path_is_folder(train) && path_is_folder(val));
+    return OK;
+}
+
+struct status dataset_open_part(const char *path, const char *part,
+                                const struct class_table *classes, unsigned threads,
+                                struct access *access, struct index **ret_index)
+{
+    CLEANUP(memory_free) char *found = NULL;
+    bool has = false;
+    if (path_is_folder(path))
+        TRY(has_part(path, part, &has));
+    if (has) {
+        TRY(part_find(path, part, &found));
+        path = found;
+    }
+    if (path_is_folder(path))
+        return folder_index_open(path, classes, threads ? threads : cores_available(), ret_index);
+    return index_open_with(path, access, ret_index);
 }
 
 /* The path of a part, on the heap; NULL when it was not given. */
@@ -82,8 +104,8 @@ static struct status train_open(struct dataset *dataset, const struct train_opti
     if (!path)
         FAIL(STATUS_USAGE, "no training set: name a folder (headrace train DIR), an index (--train "
                            "train.idx), or --synthetic");
-    TRY(dataset_open_index(path, model_classes, (unsigned)options->workers, dataset->access,
-                           &dataset->train_index));
+    TRY(dataset_open_part(path, "train", model_classes, (unsigned)options->workers, dataset->access,
+                          &dataset->train_index));
     const struct class_table *classes = index_classes(dataset->train_index);
     if (model_classes && class_table_hash(classes) != class_table_hash(model_classes))
         FAIL(STATUS_FAILED,
@@ -97,8 +119,8 @@ static struct status train_open(struct dataset *dataset, const struct train_opti
 static struct status val_open(struct dataset *dataset, const struct train_options *options,
                               const char *path, const struct class_table *model_classes)
 {
-    TRY(dataset_open_index(path, model_classes, (unsigned)options->workers, dataset->access,
-                           &dataset->val_index));
+    TRY(dataset_open_part(path, "val", model_classes, (unsigned)options->workers, dataset->access,
+                          &dataset->val_index));
     if (!model_classes)
         return OK;
     return status_context(evaluate_label_map(index_classes(dataset->val_index), model_classes,

@@ -22,11 +22,13 @@ struct dataset {
     int32_t *val_label_map;                /* NULL: the same classes */
 };
 
-/* Opens one set: an index (of `access`, where it has URLs), or class folders
- * (index/folder_index.h), whose labels are then by `classes` where that is not NULL. Listed with
- * `threads`; 0: cores_available(). */
-struct status dataset_open_index(const char *path, const struct class_table *classes,
-                                 unsigned threads, struct access *access, struct index **ret_index);
+/* Opens one set: an index (of `access`, where it has URLs), class folders (index/folder_index.h),
+ * whose labels are then by `classes` where that is not NULL, or what a folder of both sets has of
+ * `part` ("train", "val"), found as --data finds it. Listed with `threads`; 0: cores_available().
+ */
+struct status dataset_open_part(const char *path, const char *part,
+                                const struct class_table *classes, unsigned threads,
+                                struct access *access, struct index **ret_index);
 
 /* Finds the sets of --data, --train and --val, or stands for none with --synthetic. `model_classes`
  * (NULL: the training set's) are the network's; a training set must have the very same, a

@@ -12,6 +12,7 @@ struct feed {
 
     /* From an index */
     struct loader *loader;
+    bool skips; /* what is damaged */
     struct batch **held;
     size_t held_count, held_capacity;
 
@@ -32,6 +33,7 @@ struct status feed_open_index(struct index *index, const struct loader_options *
     TRY(memory_alloc(1, sizeof *feed, &feed));
     TRY(loader_open(index, options, &feed->loader));
     feed->images = index_count(index);
+    feed->skips = options->on_error == LOADER_SKIP;
     feed->steps = loader_steps(feed->loader);
     *ret_feed = MOVE(feed);
     return OK;
@@ -185,7 +187,10 @@ static struct status loaded_next(struct feed *feed, struct step_input *ret_input
 {
     struct batch *batch;
     TRY(memory_grow(feed->held_count + 1, sizeof *feed->held, &feed->held, &feed->held_capacity));
-    TRY(loader_next(feed->loader, &batch));
+    struct status status = loader_next(feed->loader, &batch);
+    if (status.code == STATUS_CORRUPT && !feed->skips)
+        return status_advise(status, "--on-error skip goes on without such images");
+    TRY(status);
     *ret_done = !batch;
     if (!batch)
         return OK;

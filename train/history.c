@@ -139,7 +139,10 @@ struct status history_read(const char *folder, struct history **ret_history)
     TRY(memory_alloc(1, sizeof *history, &history));
     TRY(path_join(folder, "log.jsonl", &path));
     if (!path_exists(path))
-        FAIL(STATUS_NOT_FOUND, "'%s' is no folder of a run: it has no log.jsonl", folder);
+        FAIL(STATUS_NOT_FOUND,
+             "'%s' is no folder of a run: it has no log.jsonl; expected the RUN_DIR of headrace "
+             "train",
+             folder);
     TRY(file_read_all(path, log_ceiling_bytes, &text));
     TRY(lines_add(history, &text, path));
     *ret_history = MOVE(history);

@@ -28,6 +28,12 @@ headrace_ok eval run datasets/imagenet/val --device reference --json --pixels fa
 expect_stdout '"pixels": "fast"'
 headrace_ok eval run datasets/imagenet/val --device reference --json --val-flip
 expect_stdout '"images": 25, .*"val_flip": true'
+headrace_ok eval run datasets/imagenet --device reference --json
+[ "$(top1 "$stdout")" = "$(top1 by-8)" ] || fail "the folder around the set changed the accuracy"
+mkdir indexes
+headrace_ok select datasets/imagenet/val.idx -o indexes/val.idx
+headrace_ok eval run indexes --device reference --json
+expect_stdout '"images": 25, "unreadable": 0'
 headrace eval run all.idx --device reference
 expect_error 1 'is not among the 25'
 trial=$(dirname "$HEADRACE_BIN")/trial
@@ -54,12 +60,22 @@ headrace_ok train --train datasets/imagenet/train.idx -a resnet18 --epochs 1 --s
 expect_stderr 'note: there is no validation set \(--val\): nothing is evaluated'
 refute_file unseen/model_best.safetensors
 
+# A damaged image ends the work, and what goes on without it is said.
+headrace_ok pack datasets/imagenet/val -o damaged.idx --encoding jpeg --quiet
+printf 'xxxx' | dd of=damaged-00000.shard bs=1 seek=1000 conv=notrunc status=none
+headrace eval run damaged.idx --device reference
+expect_error 1 'damaged.*their CRC is .*; --on-error skip goes on without such images$'
+headrace_ok eval run damaged.idx --device reference --json --on-error skip
+expect_stdout '"images": 24, "unreadable": 1'
+headrace train --train damaged.idx -a resnet18 --epochs 1 -b 25 --device reference --image-size 32 --out damaged
+expect_error 1 'damaged.*their CRC is .*; --on-error skip goes on without such images$'
+
+headrace replay run --step 4
+expect_error 2 "step 4 is past the end of the run 'run', whose 4 steps are 0 to 3"
 headrace_ok replay run --step 1 --checkpoint run --device reference --json
 expect_stdout '"slot": 7, .*"flip": (true|false), "loss": '
 expect_stdout '"mixed_in": 0\.[0-9]'
 expect_file run/step-1.png
-headrace replay run --step 4
-expect_error 2 "past the run's 4 steps"
 headrace_ok replay run run
 expect_stdout 'the same images, crops and flips in all 4 steps'
 

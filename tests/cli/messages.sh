@@ -30,8 +30,40 @@ for wrong in '-o x' '-C x' '--output x' '--dest=x'; do
 done
 headrace extract "$val" -o "$work/x"
 expect_error 2 'headrace extract ARCHIVE DEST'
-headrace info x.idx -o x
-expect_error 2 "no option '-o'; --help lists all"
+for command in info ls verify bench; do
+    headrace $command x.idx -o x
+    expect_error 2 "no option '-o': results are printed; to have them in a file: headrace $command [A-Z]+ >FILE"
+done
+headrace eval run x.idx --output x
+expect_error 2 "no option '--output': results are printed; to have them in a file: headrace eval CHECKPOINT SET >FILE"
+headrace prep "$work/empty" -o "$work/x"
+expect_error 2 'DEST is given without one: headrace prep SRC DEST'
+headrace organize "$work/empty" -o "$work/x"
+expect_error 2 "no option '-o': images are sorted within VAL_DIR"
+headrace fetch x.idx -o "$work/x"
+expect_error 2 "no option '-o': records go into the folder of --cache: headrace fetch INDEX --cache DIR"
+headrace train "$work/empty" -o "$work/x"
+expect_error 2 "no option '-o'; did you mean '--out'"
+
+# An output that is nothing to write to.
+for command in "extract $val" "prep $HEADRACE_DATA" 'unpack x.idx' 'fetch x.idx --cache' 'show x.idx -o' 'report run -o' \
+    'replay run --step 0 -o' 'select x.idx -o' 'pack x.idx -o' 'train x --out'; do
+    # shellcheck disable=SC2086 # words are wanted
+    headrace $command http://host/x
+    expect_error 2 'is a URL, which is read only: write to a folder here'
+    # shellcheck disable=SC2086
+    [ "$command" = 'fetch x.idx --cache' ] || headrace $command ''
+    expect_error 2 'the name of what is to be written is empty|is a URL'
+done
+headrace replay run --step 0 -o sheet.gif
+expect_error 2 'a contact sheet is written as .png, .jpg or .jpeg'
+headrace report run -o page.idx
+expect_error 2 "'page.idx': a report is written as .html"
+mkfifo "$work/pipe.html"
+headrace report run -o "$work/pipe.html"
+expect_error 1 'pipe.html.: it is no regular file but a device, a pipe or a socket'
+headrace replay "$work/empty" --step 0
+expect_error 1 'no folder of a run: it has no log.jsonl; expected the RUN_DIR of headrace train'
 headrace verify "$val" --devkti "$devkit"
 expect_error 2 "no option '--devkti'; did you mean '--devkit'"
 headrace verify "$val" --devkit
