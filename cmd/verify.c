@@ -99,6 +99,7 @@ static struct status verify_any(const struct verify_options *verify_options,
     CLEANUP(access_close) struct access *access = NULL;
     const char *path = verify_options->path;
     bool is_index = false;
+    TRY(url_refuse_kind(path));
     if (url_is(path) || (path_exists(path) && !path_is_folder(path)))
         TRY(index_recognise(path, &is_index));
     if (!is_index)

@@ -26,6 +26,8 @@ static struct status fill_set(struct verify_set *set, const struct index *index,
         const struct check_finding *finding = &check->findings[i];
         TRY(verify_found(set, finding->record == CHECK_NO_RECORD ? FOUND_INDEX : FOUND_RECORD,
                          finding->where, "%s", finding->what));
+        if (finding->record != CHECK_NO_RECORD)
+            set->findings[set->finding_count - 1].record = finding->record;
     }
     return verify_expected(set, options);
 }

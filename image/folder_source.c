@@ -17,8 +17,16 @@ struct listing {
 static struct status no_folders(const char *root, const struct folder_list *entries)
 {
     size_t images = 0;
-    for (size_t i = 0; i < entries->count; i++)
+    const char *index = NULL;
+    for (size_t i = 0; i < entries->count; i++) {
+        const char *ending = strrchr(entries->entries[i].name, '.');
+        if (!index && entries->entries[i].is_file && ending && strcmp(ending, ".idx") == 0)
+            index = entries->entries[i].name;
         images += entries->entries[i].is_file && source_is_image_name(entries->entries[i].name);
+    }
+    if (images == 0 && index)
+        FAIL(STATUS_NOT_FOUND, "%s holds no images but an index; name that: %s/%s", root, root,
+             index);
     if (images == 0)
         FAIL(STATUS_NOT_FOUND, "%s has no class folders and no images; expected %s/CLASS/NAME.JPEG",
              root, root);

@@ -186,6 +186,7 @@ struct status index_recognise(const char *path, bool *ret_is_index)
     *ret_is_index = url_is(path);
     if (*ret_is_index)
         return OK;
+    TRY(url_refuse_kind(path));
     TRY(file_open_read(path, &fd));
     TRY(file_size(fd, path, &size_bytes));
     if (size_bytes >= sizeof magic)
@@ -200,6 +201,7 @@ static struct status place_take(struct index *index, const char *path)
 {
     if (!index->access && getenv("HEADRACE_ORIGINS"))
         TRY(access_need(index));
+    TRY(url_refuse_kind(path));
     if (!url_is(path))
         return string_copy(path, &index->path);
     TRY(url_check(path));

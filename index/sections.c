@@ -44,8 +44,11 @@ static struct status header_check(const char *path, const uint8_t *header, uint6
         FAIL(STATUS_CORRUPT,
              "'%s' is not an index; 'headrace pack SRC -o NAME.idx' makes one from images", path);
     if (size_bytes < INDEX_HEADER_BYTES)
-        FAIL(STATUS_CORRUPT, "'%s' is cut short: it ends within the header, at byte %" PRIu64, path,
-             size_bytes);
+        FAIL(STATUS_CORRUPT,
+             "'%s' is cut short: it ends within the header, at byte %" PRIu64
+             "; copy it again, or make it anew from its shards: headrace select NAME-*.shard -o "
+             "NAME.idx",
+             path, size_bytes);
     /* The version comes before the CRC: a later version may put that elsewhere. */
     uint32_t version = load_le32(header + 8);
     if (version != INDEX_VERSION)

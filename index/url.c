@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 /* Behind "scheme://"; NULL for what is no URL. */
 static const char *behind_scheme(const char *url)
@@ -19,6 +20,18 @@ static const char *behind_scheme(const char *url)
 bool url_is(const char *path)
 {
     return behind_scheme(path) != NULL;
+}
+
+struct status url_refuse_kind(const char *path)
+{
+    const char *end = strstr(path, "://");
+    size_t length = end ? (size_t)(end - path) : 0;
+    if (length == 0 || strcspn(path, "/") < length || url_is(path) || path_exists(path))
+        return OK;
+    FAIL(STATUS_USAGE,
+         "'%s' is a URL of a kind that is not read; those of http://, https:// and "
+         "s3:// are, and files by their path",
+         path);
 }
 
 bool url_is_s3(const char *url)

@@ -9,6 +9,8 @@
 #include "base/status.h"
 
 bool url_is(const char *path);
+/* Fails with STATUS_USAGE for a URL of a kind that is not read, unless a file has that name. */
+struct status url_refuse_kind(const char *path);
 bool url_is_s3(const char *url);
 
 /* Whether a URL can be used. Fails with STATUS_USAGE for one without a host, with characters that

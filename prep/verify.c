@@ -71,6 +71,7 @@ struct status verify_found(struct verify_set *set, enum finding_kind kind, const
                     &set->finding_capacity));
     struct finding *finding = &set->findings[set->finding_count];
     finding->kind = kind;
+    finding->record = UINT64_MAX;
     TRY(arena_copy(&set->strings, path, strlen(path), &finding->path));
     va_list arguments;
     va_start(arguments, format);

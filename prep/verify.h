@@ -44,6 +44,7 @@ struct finding {
     enum finding_kind kind;
     const char *path; /* relative to the set */
     const char *text;
+    uint64_t record; /* its number in an index; UINT64_MAX: of none */
 };
 
 /* Not found fault with. */

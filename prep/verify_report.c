@@ -212,6 +212,8 @@ static struct json *json_set_of(const struct verify_set *set)
         json_set_string(finding, "kind", finding_kind_name(set->findings[i].kind));
         json_set_string(finding, "path", set->findings[i].path);
         json_set_string(finding, "text", set->findings[i].text);
+        if (set->findings[i].record != UINT64_MAX)
+            json_set_integer(finding, "record", (int64_t)set->findings[i].record);
         json_append(findings, finding);
     }
     json_set(object, "findings", findings);

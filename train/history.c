@@ -145,6 +145,11 @@ struct status history_read(const char *folder, struct history **ret_history)
              folder);
     TRY(file_read_all(path, log_ceiling_bytes, &text));
     TRY(lines_add(history, &text, path));
+    if (history->start_count == 0)
+        FAIL(STATUS_CORRUPT,
+             "'%s' does not tell of the start of a run: it was cut short, or it is no log of "
+             "headrace train",
+             path);
     *ret_history = MOVE(history);
     return OK;
 }

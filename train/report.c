@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "train/chart.h"
 #include "train/history.h"
@@ -211,6 +212,7 @@ static struct status samples_append(struct buffer *html, const char *run_folder,
     if (status.code == STATUS_DONE || status.code == STATUS_NO_MEMORY)
         return status;
     /* The curves are worth having without the images. */
+    log_warning("the report has no images: %s", status_message(&status));
     struct status said = buffer_append_text(html, "<p>Not shown: ");
     if (said.code == STATUS_DONE)
         said = html_append_text(html, status_message(&status));

@@ -67,6 +67,10 @@ headrace eval run damaged.idx --device reference
 expect_error 1 'damaged.*their CRC is .*; --on-error skip goes on without such images$'
 headrace_ok eval run damaged.idx --device reference --json --on-error skip
 expect_stdout '"images": 24, "unreadable": 1'
+mkdir lone
+cp damaged.idx lone/
+headrace eval run lone/damaged.idx --device reference --on-error skip
+expect_error 1 "none of the images of 'lone/damaged.idx' can be read"
 headrace train --train damaged.idx -a resnet18 --epochs 1 -b 25 --device reference --image-size 32 --out damaged
 expect_error 1 'damaged.*their CRC is .*; --on-error skip goes on without such images$'
 
@@ -79,6 +83,8 @@ expect_file run/step-1.png
 headrace_ok replay run run
 expect_stdout 'the same images, crops and flips in all 4 steps'
 
+headrace_ok report run --device reference --val nowhere.idx -o blind.html
+expect_stderr "warning: the report has no images: .*nowhere.idx"
 headrace_ok report run --device reference
 [ "$(grep -c '<figure>' run/report.html)" -eq 12 ] || fail "the report has not 12 images"
 

@@ -179,6 +179,27 @@ expect_error 1 'not guessed'
 run_advice 'headrace organize .* --folders labels'
 expect_file "$odd/numbers/n01440764/a.JPEG"
 
+for command in verify info 'pack -o x.idx' 'eval run' 'train --out none --train'; do
+    # shellcheck disable=SC2086 # words are wanted
+    headrace $command ftp://host/val.idx
+    expect_error 2 "'ftp://host/val.idx' is a URL of a kind that is not read; those of http://, https:// and s3:// are"
+done
+headrace_ok pack "$work/one" --in-place -o "$work/indexes.idx" --quiet
+mkdir "$work/indexes"
+headrace_ok select "$work/indexes.idx" -o "$work/indexes/one.idx"
+headrace pack "$work/indexes" -o "$work/x.idx"
+expect_error 1 'holds no images but an index; name that: .*/indexes/one.idx'
+mkdir "$work/run"
+head -c 10 "$work/indexes/one.idx" >"$work/run/log.jsonl"
+for command in 'replay --step 0' report; do
+    # shellcheck disable=SC2086
+    headrace $command "$work/run"
+    expect_error 1 "log.jsonl' does not tell of the start of a run"
+done
+head -c 20 "$work/indexes/one.idx" >"$work/cut.idx"
+headrace info "$work/cut.idx"
+expect_error 1 'cut short: it ends within the header, at byte 20; copy it again, or make it anew'
+
 # What has nothing to do says so.
 headrace_ok organize "$work/sorted/val" --folders labels
 expect_stdout "no folder's name is a number, so there is nothing to rename"

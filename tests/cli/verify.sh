@@ -74,6 +74,8 @@ headrace verify "$work/val.idx"
 expect_error 3 '1 finding; bring the files back from a copy or pack the set again \(headrace pack --force\)'
 expect_stdout 'record \(1\):'
 expect_stdout '^    n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG: record [0-9]+: .*val-00000.shard.*their CRC is'
+headrace verify "$work/val.idx" --json
+expect_stdout '"kind": "record", "path": "n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG", "text": "record [0-9]+: .*", "record": [0-9]+\}'
 headrace unpack "$work/val.idx" "$work/unpacked"
 expect_error 1 "val.idx': record [0-9]+ \(n[0-9]{8}/ILSVRC2012_val_[0-9]{8}.JPEG\): .*their CRC is .*; --on-error skip leaves such images out"
 headrace_ok unpack "$work/val.idx" "$work/unpacked" --on-error skip --json
