@@ -152,7 +152,7 @@ struct status cmd_bench(int argc, char **argv)
     CLEANUP(cache_close) struct cache *cache = NULL;
     CLEANUP(index_close) struct index *index = NULL;
     TRY(access_open(&arguments.access, &access));
-    TRY(command_open_index("bench", parse.positionals[0], access, &index));
+    TRY(command_open_index("bench INDEX", parse.positionals[0], access, &index));
     TRY(cache_open_options(&arguments.cache, &cache));
     struct loader_options options = loader_options_of(&arguments);
     options.cache = cache;

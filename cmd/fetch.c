@@ -119,7 +119,7 @@ struct status cmd_fetch(int argc, char **argv)
     CLEANUP(cache_close) struct cache *cache = NULL;
     CLEANUP(progress_close) struct progress *progress = NULL;
     TRY(access_open(&arguments.access, &access));
-    TRY(command_open_index("fetch", parse.positionals[0], access, &index));
+    TRY(command_open_index("fetch INDEX --cache DIR", parse.positionals[0], access, &index));
     TRY(cache_open_options(&arguments.cache, &cache));
     TRY(progress_open("fetch", "images", index_count(index) / options.parts, 0, &progress));
     TRY(cache_fetch(index, cache, &options, progress, &report));

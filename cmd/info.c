@@ -166,7 +166,7 @@ struct status cmd_info(int argc, char **argv)
     if (parse.help)
         return OK;
     TRY(access_open(&arguments.access, &access));
-    TRY(command_open_index("info", parse.positionals[0], access, &index));
+    TRY(command_open_index("info INDEX", parse.positionals[0], access, &index));
     TRY(index_summarise(index, &summary));
     if (arguments.json)
         return info_print_json(index, &summary, arguments.classes);

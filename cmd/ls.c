@@ -122,7 +122,7 @@ struct status cmd_ls(int argc, char **argv)
     if (parse.help)
         return OK;
     TRY(access_open(&arguments.access, &access));
-    TRY(command_open_index("ls", parse.positionals[0], access, &index));
+    TRY(command_open_index("ls INDEX", parse.positionals[0], access, &index));
     TRY(command_classes(index_classes(index), arguments.classes, &wanted));
     return records_list(index, &arguments, wanted);
 }

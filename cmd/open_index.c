@@ -45,7 +45,8 @@ static struct status pack_command(const char *folder, char **ret_command)
     return shell_command(ret_command, "headrace pack %s --in-place -o %s", folder, out);
 }
 
-static struct status fail_folder(const char *command, const char *folder)
+/* `usage` is a command line with the word INDEX, in whose place an index is put that was found. */
+static struct status fail_folder(const char *usage, const char *folder)
 {
     CLEANUP(memory_free) char *index = NULL;
     CLEANUP(memory_free) char *advice = NULL;
@@ -57,14 +58,16 @@ static struct status fail_folder(const char *command, const char *folder)
              "them: %s",
              folder, advice);
     }
-    TRY(shell_command(&advice, "headrace %s %s", command, index));
-    FAIL(STATUS_USAGE, "'%s' is a folder, expected an index, for instance: %s", folder, advice);
+    const char *place = strstr(usage, "INDEX");
+    TRY(shell_command(&advice, "%s", index));
+    FAIL(STATUS_USAGE, "'%s' is a folder, expected an index, for instance: headrace %.*s%s%s",
+         folder, (int)(place - usage), usage, advice, place + strlen("INDEX"));
 }
 
-struct status command_open_index(const char *command, const char *path, struct access *access,
+struct status command_open_index(const char *usage, const char *path, struct access *access,
                                  struct index **ret_index)
 {
-    return path_is_folder(path) ? fail_folder(command, path)
+    return path_is_folder(path) ? fail_folder(usage, path)
                                 : index_open_with(path, access, ret_index);
 }
 

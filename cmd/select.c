@@ -95,7 +95,7 @@ static struct status inputs_open(const struct access_options *access,
     TRY(memory_alloc(parse->positional_count, sizeof *inputs->sources, &inputs->sources));
     inputs->count = parse->positional_count;
     for (size_t i = 0; i < inputs->count; i++) {
-        TRY(command_open_index("select", parse->positionals[i], inputs->access,
+        TRY(command_open_index("select INDEX -o NAME.idx", parse->positionals[i], inputs->access,
                                &inputs->indexes[i]));
         TRY(index_source_open(inputs->indexes[i], &inputs->sources[i]));
     }

@@ -133,7 +133,7 @@ struct status cmd_show(int argc, char **argv)
     TRY(command_check_output(arguments.out));
     TRY(sheet_check_name(arguments.out));
     TRY(access_open(&arguments.access, &access));
-    TRY(command_open_index("show", parse.positionals[0], access, &index));
+    TRY(command_open_index("show INDEX -o FILE.png", parse.positionals[0], access, &index));
     TRY(sheet_open((unsigned)arguments.columns, (uint32_t)arguments.cell, &sheet));
     TRY(sheet_fill(index, &arguments, sheet));
     TRY(sheet_write(sheet, arguments.out));

@@ -91,7 +91,7 @@ struct status cmd_unpack(int argc, char **argv)
     const char *dest = parse.positionals[1];
     TRY(command_check_output(dest));
     TRY(access_open(&arguments.access, &access));
-    TRY(command_open_index("unpack", parse.positionals[0], access, &index));
+    TRY(command_open_index("unpack INDEX DEST", parse.positionals[0], access, &index));
     const struct unpack_options options = {
         .threads = command_threads(arguments.jobs),
         .skip = arguments.on_error == UNPACK_SKIP,

@@ -138,17 +138,22 @@ static struct status index_make(const struct source *source, const char *path)
     return OK;
 }
 
-/* An index whose file is gone once it is mapped. */
-static struct status fleeting_open(const struct source *source, struct index **ret_index)
+/* An index whose file is gone once it is mapped; it is called after the folder. */
+static struct status fleeting_open(const struct source *source, const char *root,
+                                   struct index **ret_index)
 {
+    CLEANUP(index_close) struct index *index = NULL;
     CLEANUP(memory_free) char *path = NULL;
     const char *folder = getenv("TMPDIR");
     TRY(string_format(&path, "%s/headrace-%ld-%p.idx", folder && *folder ? folder : P_tmpdir,
                       (long)getpid(), (const void *)source));
     TRY(index_write(source, provenance, path));
-    struct status status = index_open(path, ret_index);
+    struct status status = index_open(path, &index);
     status_ignore(file_remove(path));
-    return status;
+    TRY(status);
+    TRY(index_rename(index, root));
+    *ret_index = MOVE(index);
+    return OK;
 }
 
 /* Lists the folder and keeps the index in the first place that takes it. */
@@ -166,7 +171,7 @@ static struct status anew_open(const char *root, const struct class_table *class
             return index_open(places[i]->path, ret_index);
         status_ignore(status);
     }
-    return fleeting_open(source, ret_index);
+    return fleeting_open(source, root, ret_index);
 }
 
 struct status folder_index_open(const char *root, const struct class_table *classes,

@@ -231,6 +231,12 @@ struct status index_open(const char *path, struct index **ret_index)
     return index_open_with(path, NULL, ret_index);
 }
 
+struct status index_rename(struct index *index, const char *name)
+{
+    memory_free(MOVE(index->path));
+    return string_copy(name, &index->path);
+}
+
 void index_close(struct index *index)
 {
     if (!index)

@@ -36,6 +36,8 @@ CLEANUP_POINTER(index_close, struct index)
  * STATUS_CORRUPT. */
 struct status index_check_sections(const struct index *index);
 
+/* Has messages call an index by another name: its file is gone. */
+struct status index_rename(struct index *index, const char *name);
 /* Of a URL, without its query. */
 const char *index_path(const struct index *index);
 /* What reads its URLs, borrowed; NULL: it has none, and no access was given. */

@@ -113,7 +113,10 @@ static void test_no_place_is_needed(void **state)
     CLEANUP(memory_free) char *path = beside();
     assert_ok(file_write_plain(path, "mine", 4));
     assert_ok(file_write_plain(test_path("cache"), "", 0));
-    assert_int_equal(images(NULL), 2);
+    CLEANUP(index_close) struct index *index = NULL;
+    assert_ok(folder_index_open(root, NULL, 2, &index));
+    assert_int_equal(index_count(index), 2);
+    assert_string_equal(index_path(index), root);
     assert_ok(file_remove(test_path("cache")));
 }
 

@@ -46,7 +46,8 @@ static struct status text_print(struct run_log *log, struct buffer *text)
         console_set_bar(NULL);
     TRY(buffer_append_u8(text, '\n'));
     if (fwrite(text->data, 1, text->length, log->lines) != text->length || fflush(log->lines) != 0)
-        FAIL(STATUS_IO, "the lines of the run could not be written");
+        FAIL(STATUS_IO, "the lines of the run could not be written to stdout: is its disk full, or "
+                        "its reader gone?");
     return OK;
 }
 

@@ -92,7 +92,7 @@ expect_error 2 'for instance: headrace bench .*/files/val.idx$'
 mkdir "$work/packed set"
 cp "$work/fit.idx" "$work/packed set/train.idx"
 headrace show "$work/packed set" -o "$work/x.png"
-expect_error 2 "for instance: headrace show '.*/packed set/train.idx'\$"
+expect_error 2 "for instance: headrace show '.*/packed set/train.idx' -o FILE.png\$"
 
 # Flags that would have no say are refused.
 headrace select "$work/val.idx" --every 2 --seed 1 -o "$work/x.idx"
