@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "tests/cuda/cudnn_standin.h"
 
@@ -152,6 +153,9 @@ enum { POOL_X = 0, POOL_Y, POOL_INDEX }; /* forward and backward: the larger one
 cudnnStatus_t operation_check(const struct descriptor *operation);
 /* Makes a program of an operation graph. */
 cudnnStatus_t program_make(const struct descriptor *graph, struct program **ret_program);
+/* A program as text and back, without its handle; NULL where there is none to read. */
+void program_write(const struct program *program, FILE *file);
+struct program *program_read(FILE *file);
 /* Why there is no engine for it; NULL: there are some. */
 const char *program_refusal(const struct program *program);
 

@@ -1,4 +1,3 @@
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,49 +166,34 @@ static int64_t engine_workspace(int engine)
     return engine == ENGINE_EXACT ? 512 : 4096 >> engine;
 }
 
-/* --- Plans as text: the number of a program that is kept to the end of the process
- * ----------------- */
+/* --- Plans as text ---------------------------------------------------------------------------- */
 
-static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct program *kept[4096];
-static int kept_count;
+static const char plan_format[] = "{\"standin\":%d,\"engine\":%d,\"program\":\"";
 
-static int program_keep(struct program *program)
+/* Returns heap memory. */
+static char *plan_print(const struct descriptor *plan)
 {
-    pthread_mutex_lock(&kept_lock);
-    int number = -1;
-    for (int i = 0; i < kept_count && number < 0; i++)
-        if (kept[i] == program)
-            number = i;
-    if (number < 0 && kept_count < (int)(sizeof kept / sizeof kept[0])) {
-        number = kept_count;
-        kept[kept_count++] = program_hold(program);
-    }
-    pthread_mutex_unlock(&kept_lock);
-    return number;
+    char *text = NULL;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    fprintf(file, plan_format, CUDNN_VERSION, plan->engine);
+    program_write(plan->program, file);
+    fputs("\"}", file);
+    fclose(file);
+    return text;
 }
 
-static const char plan_format[] = "{\"standin\":%ld,\"program\":%d,\"engine\":%d}";
-
-/* Of this process: another one's numbers mean nothing. */
 static cudnnStatus_t plan_parse(const struct attribute *json, struct descriptor *plan)
 {
-    char text[128];
-    long process;
-    int number, engine;
-    if (json->count >= (int64_t)sizeof text)
-        return refuse(CUDNN_STATUS_BAD_PARAM, "this is no plan");
-    memcpy(text, json->values, (size_t)json->count);
-    text[json->count] = '\0';
-    if (sscanf(text, plan_format, &process, &number, &engine) != 3 || process != CUDNN_VERSION)
-        return refuse(CUDNN_STATUS_BAD_PARAM, "this is no plan");
-    pthread_mutex_lock(&kept_lock);
-    if (number >= 0 && number < kept_count)
-        plan->program = program_hold(kept[number]);
-    pthread_mutex_unlock(&kept_lock);
+    int version = 0, engine = -1;
+    FILE *file = fmemopen(json->values, (size_t)json->count, "r");
+    if (file && fscanf(file, plan_format, &version, &engine) == 2 && version == CUDNN_VERSION &&
+        engine >= 0 && engine < ENGINES)
+        plan->program = program_read(file);
+    if (file)
+        fclose(file);
     plan->engine = engine;
-    return plan->program ? CUDNN_STATUS_SUCCESS
-                         : refuse(CUDNN_STATUS_BAD_PARAM, "a plan of another process");
+    return plan->program ? CUDNN_STATUS_SUCCESS : refuse(CUDNN_STATUS_BAD_PARAM, "this is no plan");
 }
 
 cudnnStatus_t plan_check(struct descriptor *plan);
@@ -254,12 +238,11 @@ static cudnnStatus_t heuristics_results(const struct descriptor *heuristics, int
 static cudnnStatus_t plan_text(const struct descriptor *plan, int64_t capacity, int64_t *ret_count,
                                char *ret_text)
 {
-    char text[128];
-    int length = snprintf(text, sizeof text, plan_format, (long)CUDNN_VERSION,
-                          program_keep(plan->program), plan->engine);
-    *ret_count = length;
+    char *text = plan_print(plan);
+    *ret_count = (int64_t)strlen(text);
     if (ret_text)
-        memcpy(ret_text, text, (size_t)(length < capacity ? length : capacity));
+        memcpy(ret_text, text, (size_t)(*ret_count < capacity ? *ret_count : capacity));
+    free(text);
     return CUDNN_STATUS_SUCCESS;
 }
 
