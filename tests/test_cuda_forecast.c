@@ -1,6 +1,7 @@
 #include "tests/test.h"
 
 #include "tests/cuda/cudart_standin.h"
+#include "tests/support/ranks.h"
 #include "train/module.h"
 
 /* What the CUDA backend forecasts is what it allocates: the stand-in for the runtime counts. */
@@ -71,21 +72,28 @@ static uint64_t sum_of(const struct memory_use *use)
     return bytes;
 }
 
+static struct backend_config config_of(size_t i)
+{
+    return (struct backend_config){
+        .dtype = cases[i].dtype,
+        .devices = cases[i].devices,
+        .sync_bn = cases[i].joins_bn,
+    };
+}
+
 /* What is forecast for a device; nothing is allocated meanwhile. */
-static struct memory_use forecast(size_t i, const struct network *network, const char *device,
+static struct memory_use forecast(size_t i, const struct network *network,
+                                  struct backend_config config, const char *device,
                                   enum forecast_mode mode)
 {
-    const struct backend_config config = {.dtype = cases[i].dtype,
-                                          .devices = cases[i].devices,
-                                          .sync_bn = cases[i].joins_bn,
-                                          .forecast = mode,
-                                          .forecast_device = device};
     const struct backend_ops *ops = headrace_backend_module()->ops;
     struct opened opened;
     struct memory_use use;
+    config.forecast = mode;
+    config.forecast_device = device;
     open_all(i, network, &config, &opened);
     ops->memory(opened.backend, &use);
-    assert_int_equal(ops->replicas(opened.backend), cases[i].devices);
+    assert_int_equal(ops->replicas(opened.backend), config.devices ? config.devices : 1);
     assert_int_equal(standin_leaks(), 0);
     close_all(&opened);
     return use;
@@ -96,16 +104,14 @@ static void test_numbers(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         const struct standin_options options = {.devices = (int)cases[i].devices};
-        const struct backend_config config = {.dtype = cases[i].dtype,
-                                              .devices = cases[i].devices,
-                                              .sync_bn = cases[i].joins_bn};
+        const struct backend_config config = config_of(i);
         CLEANUP(network_close) struct network *network = NULL;
         struct opened opened;
         standin_reset(&options);
         assert_ok(network_open(cases[i].arch, 10, &network));
-        const struct memory_use here = forecast(i, network, NULL, FORECAST_PLANS);
-        const struct memory_use h200 = forecast(i, network, "h200", FORECAST_PLANS);
-        const struct memory_use quick = forecast(i, network, "h200", FORECAST_SIZES);
+        const struct memory_use here = forecast(i, network, config, NULL, FORECAST_PLANS);
+        const struct memory_use h200 = forecast(i, network, config, "h200", FORECAST_PLANS);
+        const struct memory_use quick = forecast(i, network, config, "h200", FORECAST_SIZES);
         assert_int_equal(quick.capacity_bytes, (uint64_t)143156 << 20);
         assert_int_equal(sum_of(&h200), sum_of(&here));
         assert_int_equal(sum_of(&h200) - h200.bytes[MEMORY_WORKSPACE],
@@ -114,6 +120,44 @@ static void test_numbers(void **state)
         for (unsigned device = 0; device < cases[i].devices; device++)
             assert_int_equal(standin_memory_bytes((int)device), sum_of(&here));
         close_all(&opened);
+    }
+}
+
+/* Of two processes on a machine with two devices each drives one, and --sync-bn joins theirs. */
+static struct status forecast_rank(struct comm *comm)
+{
+    const size_t i = 4;
+    const struct standin_options options = {.devices = 2};
+    struct backend_config config = config_of(i);
+    CLEANUP(network_close) struct network *network = NULL;
+    struct opened opened;
+    config.devices = 0;
+    config.comm = comm;
+    standin_reset(&options);
+    assert_ok(network_open(cases[i].arch, 10, &network));
+    const struct memory_use use = forecast(i, network, config, NULL, FORECAST_PLANS);
+    config.comm = NULL;
+    config.devices = 1;
+    const struct memory_use alone = forecast(i, network, config, NULL, FORECAST_PLANS);
+    assert_int_not_equal(sum_of(&use), sum_of(&alone));
+    config.comm = comm;
+    config.devices = 0;
+    open_all(i, network, &config, &opened);
+    assert_int_equal(standin_memory_bytes((int)comm_rank(comm)), sum_of(&use));
+    close_all(&opened);
+    return OK;
+}
+
+static void test_processes(void **state)
+{
+    (void)state;
+    struct ranks ranks;
+    ranks_begin(&ranks, 2, (struct comm_options){.silence_timeout_s = 60});
+    ranks_start_all(&ranks, forecast_rank);
+    for (unsigned rank = 0; rank < 2; rank++) {
+        struct rank_end end = ranks_wait(&ranks, rank);
+        if (end.status)
+            fail_msg("rank %u ended with %d: %s", rank, end.status, end.message);
     }
 }
 
@@ -144,8 +188,10 @@ static void test_too_large(void **state)
 
 int main(void)
 {
+    test_folder_in_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_processes),
         cmocka_unit_test(test_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,6 +57,15 @@ static unsigned processes_of(struct comm *comm)
     return comm ? comm_size(comm) : 1;
 }
 
+/* How many devices this process drives: all that are visible, or where several processes share a
+ * machine, one. */
+static unsigned devices_wanted(const struct backend_config *config, int visible)
+{
+    if (config->devices)
+        return config->devices;
+    return config->comm && comm_local_size(config->comm) > 1 ? 1 : (unsigned)visible;
+}
+
 /* In a forecast there are as many devices as are asked for. */
 static struct status devices_imagine(struct backend *backend)
 {
@@ -64,13 +73,12 @@ static struct status devices_imagine(struct backend *backend)
     int visible = 1;
     if (!config->forecast_device && !config->devices)
         TRY(device_count(&visible));
-    backend->device_count = config->devices ? config->devices : (unsigned)visible;
+    backend->device_count = devices_wanted(config, visible);
     backend->rank_count = backend->device_count * processes_of(config->comm);
     return OK;
 }
 
-/* Which devices this process drives: all that are visible, or where several processes share a
- * machine, each its own. */
+/* Which devices this process drives: where several processes share a machine, each its own. */
 static struct status devices_choose(struct backend *backend, int *ret_first)
 {
     struct backend_config *config = &backend->config;
@@ -78,7 +86,7 @@ static struct status devices_choose(struct backend *backend, int *ret_first)
     TRY(device_count(&visible));
     unsigned beside = config->comm ? comm_local_size(config->comm) : 1;
     unsigned local = config->comm ? comm_local_rank(config->comm) : 0;
-    unsigned wanted = config->devices ? config->devices : beside > 1 ? 1 : (unsigned)visible;
+    unsigned wanted = devices_wanted(config, visible);
     unsigned first = (unsigned)config->first_device + (beside > 1 ? local * wanted : 0);
     if (wanted > (unsigned)visible)
         FAIL(STATUS_USAGE,
