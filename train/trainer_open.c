@@ -254,26 +254,34 @@ static struct status feeds_open(struct trainer *trainer)
 }
 
 /* In the middle of an epoch another order would show some images twice and others not at all. */
-static struct status order_check(const struct trainer *trainer)
+static struct status order_check(const struct train_options *options,
+                                 const struct train_options *old)
 {
-    const struct train_options *options = trainer->options;
-    const struct option_parse none = {0};
-    struct train_options old;
-    train_options_init(&old);
-    TRY(option_restore(train_option_table, checkpoint_options(trainer->checkpoint), &old, &none));
-    if (old.order == options->order && (old.order != ORDER_WINDOW || old.window == options->window))
+    if (old->order == options->order &&
+        (old->order != ORDER_WINDOW || old->window == options->window))
         return OK;
     FAIL(STATUS_USAGE,
          "the checkpoint stands in the middle of an epoch with --order %s --window %" PRId64
          ": go on with the same until the epoch ends",
-         order_kind_names[old.order], old.window);
+         order_kind_names[old->order], old->window);
+}
+
+/* How many images are normalised together. */
+static int64_t images_together(const struct train_options *options, uint32_t device_batch)
+{
+    return options->sync_bn ? options->batch_size / options->accumulate : device_batch;
 }
 
 /* What may differ from the resumed run and still end well, said; what may not, refused. */
 static struct status position_check(const struct trainer *trainer)
 {
     const struct train_options *options = trainer->options;
+    const struct option_parse none = {0};
     const struct run_state *old = &trainer->checkpoint->state, *state = &trainer->state;
+    struct train_options old_options;
+    train_options_init(&old_options);
+    TRY(option_restore(train_option_table, checkpoint_options(trainer->checkpoint), &old_options,
+                       &none));
     if (old->step && (old->steps_per_epoch != state->steps_per_epoch ||
                       old->train_images != state->train_images))
         FAIL(STATUS_USAGE,
@@ -287,13 +295,14 @@ static struct status position_check(const struct trainer *trainer)
              "--pixels",
              pixels_names[old->pixels], pixels_names[state->pixels]);
     if (old->step)
-        TRY(order_check(trainer));
-    if (old->device_batch && old->device_batch != state->device_batch &&
-        !(options->sync_bn && options->accumulate == 1))
-        log_note("the run was made with %u images a device and micro-batch, now it is %u: batches "
-                 "and their order are the same, but each part is normalised by itself, so that "
-                 "the numbers will differ (--sync-bn normalises over all processes)",
-                 old->device_batch, state->device_batch);
+        TRY(order_check(options, &old_options));
+    const int64_t together_before = images_together(&old_options, old->device_batch);
+    const int64_t together = images_together(options, state->device_batch);
+    if (together_before && together_before != together)
+        log_note("the run normalised %" PRId64 " images at a time, now it is %" PRId64
+                 ": batches and their order are the same, but the numbers will differ (--sync-bn "
+                 "normalises over all devices of all processes)",
+                 together_before, together);
     if (strcmp(old->backend, state->backend) != 0 || old->threads != state->threads)
         log_note("the run was made with backend %s and %u threads, now %s and %u: the results may "
                  "differ in the last bits",

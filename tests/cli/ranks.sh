@@ -35,7 +35,7 @@ ranks 3 train --resume auto --out "$work/stopped" --batch-size 4
 expect_stderr 'error: .*a batch of 4 cannot be divided evenly over 3 processes'
 ranks 1 train --resume auto --out "$work/stopped" --steps $((steps + 2))
 expect_statuses 0
-expect_stderr 'note: the run was made with 2 images a device and micro-batch, now it is 4: batches and their order are the same'
+expect_stderr 'note: the run normalised 2 images at a time, now it is 4: batches and their order are the same'
 
 # One rank is killed, another does not move: the others name it and leave, and what was saved is whole.
 for signal in KILL STOP; do
