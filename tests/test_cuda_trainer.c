@@ -46,6 +46,43 @@ static void test_micro_batches_and_devices(void **state)
                      test_path("2x1/checkpoint.safetensors"));
 }
 
+/* Normalised jointly, a run is that of one device with the whole micro-batches, the partial window
+ * at an epoch's end too, and goes on with any number of devices and processes. */
+static void test_joined_bn(void **state)
+{
+    (void)state;
+    static const char text[] = SYNTHETIC "--synthetic-images 40 -b 16 --accumulate 2 --sync-bn";
+    run_on(1, 1, text, "joined");
+    run_on(2, 2, text, "joined-2x2");
+    expect_losses("joined-2x2", "joined", 3, 1e-5);
+    run_on(2, 1, SYNTHETIC "--synthetic-images 40 -b 16 --accumulate 2 --sync-bn --steps 1",
+           "joined-parts");
+    run_on(1, 4, "--resume auto", "joined-parts");
+    expect_losses("joined-parts", "joined", 3, 1e-5);
+}
+
+/* The order of both epochs is that of the reference backend, and the same after a resumption, in
+ * the middle of an epoch and on other processes. The rate, one that f32 holds, leaves the weights
+ * as they are: normalising flat images multiplies rounding from step to step. What the images were
+ * shows in the losses and in the running statistics. */
+static void test_order(void **state)
+{
+    (void)state;
+    char text[512], other[600];
+    snprintf(text, sizeof text,
+             CUDA "--train %s -b 8 --epochs 2 --sync-bn --lr 9.094947017729282e-13",
+             test_path("data/twenty-two"));
+    run_on(1, 2, text, "order");
+    snprintf(other, sizeof other, "%s --device reference --out ", text);
+    ranks_train_well(1, other, "order-reference");
+    expect_losses("order", "order-reference", 6, 1e-4);
+    snprintf(other, sizeof other, "%s --steps 4", text);
+    run_on(2, 1, other, "order-parts");
+    run_on(1, 2, "--resume auto", "order-parts");
+    assert_same_file(test_path("order/checkpoint.safetensors"),
+                     test_path("order-parts/checkpoint.safetensors"));
+}
+
 static void breaks(unsigned first, unsigned count)
 {
     interference.break_first = first;
@@ -81,18 +118,30 @@ static void test_a_skipped_step(void **state)
     assert_int_equal(checkpoint->state.scale.clean_steps, 2);
 }
 
+/* A run that ends by its skipped steps; of two processes both say so. */
+static void check_broken(unsigned size, const char *text, const char *says, const char *path)
+{
+    devices_are(size);
+    struct rank_end end = ranks_train(size, true, size - 1, text, path);
+    expect_message(&end, says);
+    expect_message(&end, "on the way back the first was that of layer4.1.conv2.weight");
+}
+
+/* The third in a row ends a run with a scale that stays, the twentieth one with a scale that falls.
+ */
 static void test_repeated_skips_name_the_layer(void **state)
 {
     (void)state;
     ranks_train_settings.prepare = interfere;
-    breaks(0, 99);
-    devices_are(2);
-    struct rank_end end =
-        ranks_train(2, true, 1,
-                    SYNTHETIC "--synthetic-images 16 -b 4 --loss-scale 128 --gpus 1 --out ",
-                    "broken");
-    expect_message(&end, "3 steps in a row were skipped, because gradients were not finite");
-    expect_message(&end, "on the way back the first was that of layer4.1.conv2.weight");
+    breaks(1, 99);
+    check_broken(2, SYNTHETIC "--synthetic-images 16 -b 4 --loss-scale 128 --gpus 1 --out ",
+                 "3 steps in a row were skipped, because gradients were not finite (epoch 0, "
+                 "before step 4, loss scale 128)",
+                 "broken");
+    check_broken(1, SYNTHETIC "--synthetic-images 48 -b 2 --loss-scale dynamic --gpus 1 --out ",
+                 "20 steps in a row were skipped, because gradients were not finite (epoch 0, "
+                 "before step 21, loss scale 0.125)",
+                 "broken-dynamic");
     breaks(0, 0);
     ranks_train_settings.prepare = NULL;
 }
@@ -135,8 +184,8 @@ static void test_evaluation_is_exact(void **state)
     assert_false(path_exists(test_path("no")));
 }
 
-/* 13 training images, one more than a batch, or 12, and 10 for validation; the module on stand-ins.
- */
+/* 13 training images, one more than a batch, or 12, or 22, and 10 for validation; the module on
+ * stand-ins. */
 static int set_up(void **state)
 {
     (void)state;
@@ -145,6 +194,8 @@ static int set_up(void **state)
         plain_image_write("train", i % 3, i, 0);
     for (unsigned i = 0; i < 12; i++)
         plain_image_write("even", i % 3, i, 0);
+    for (unsigned i = 0; i < 22; i++)
+        plain_image_write("twenty-two", i % 3, i, 0);
     for (unsigned i = 0; i < 10; i++)
         plain_image_write("val", i % 3, i, 0);
     assert_ok(path_program_folder(&folder));
@@ -158,8 +209,12 @@ int main(void)
 {
     test_folder_in_memory();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_micro_batches_and_devices),     cmocka_unit_test(test_a_skipped_step),
-        cmocka_unit_test(test_repeated_skips_name_the_layer), cmocka_unit_test(test_uneven_sets),
+        cmocka_unit_test(test_micro_batches_and_devices),
+        cmocka_unit_test(test_joined_bn),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_a_skipped_step),
+        cmocka_unit_test(test_repeated_skips_name_the_layer),
+        cmocka_unit_test(test_uneven_sets),
         cmocka_unit_test(test_evaluation_is_exact),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
