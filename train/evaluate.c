@@ -117,6 +117,9 @@ struct status evaluate_run(const struct evaluation *evaluation, struct run_log *
         TRY(feed_next(feed, &input, &done));
     }
     TRY(metrics_take(evaluation, &tally, &line));
+    if (line.mean.count == 0)
+        FAIL(STATUS_CORRUPT, "none of the images to evaluate on can be read: headrace verify INDEX "
+                             "lists what is wrong with them");
     *ret_sums = line.mean;
     return OK;
 }

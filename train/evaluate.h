@@ -27,7 +27,8 @@ struct evaluation {
     struct comm *comm; /* each process evaluates its part, the sums are those of all; NULL: alone */
 };
 
-/* Runs the plan over the feed and prints a line every `print_freq` steps. Fails with STATUS_STOPPED
+/* Runs the plan over the feed and prints a line every `print_freq` steps. Fails where not one image
+ * could be read, and with STATUS_STOPPED
  * when a stop was asked of any process. */
 struct status evaluate_run(const struct evaluation *evaluation, struct run_log *log,
                            uint64_t print_freq, struct metric_sums *ret_sums);

@@ -124,6 +124,11 @@ static struct status losses_tell(struct trainer *trainer)
 {
     const struct run_state *state = &trainer->state;
     struct loader_statistics loading = feed_statistics(trainer->data->train);
+    if (loading.bad_records && loading.bad_records == loading.images)
+        FAIL(STATUS_CORRUPT,
+             "epoch %" PRIu64 ": none of the %" PRIu64
+             " images can be read: headrace verify INDEX lists what is wrong with them",
+             state->epoch, loading.images);
     if (loading.bad_records)
         log_warning("epoch %" PRIu64 ": %" PRIu64
                     " images could not be read and counted for nothing",

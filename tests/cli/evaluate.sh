@@ -70,7 +70,10 @@ expect_stdout '"images": 24, "unreadable": 1'
 mkdir lone
 cp damaged.idx lone/
 headrace eval run lone/damaged.idx --device reference --on-error skip
-expect_error 1 "none of the images of 'lone/damaged.idx' can be read"
+expect_error 1 'none of the images to evaluate on can be read: headrace verify INDEX'
+headrace train --train lone/damaged.idx -a resnet18 --epochs 1 -b 25 --device reference --image-size 32 --out lone/run --on-error skip
+expect_error 1 'epoch 0: none of the 25 images can be read: headrace verify INDEX'
+refute_file lone/run/checkpoint.safetensors
 headrace train --train damaged.idx -a resnet18 --epochs 1 -b 25 --device reference --image-size 32 --out damaged
 expect_error 1 'damaged.*their CRC is .*; --on-error skip goes on without such images$'
 
