@@ -12,6 +12,7 @@
 #include <curl/curl.h>
 
 #include "base/memory.h"
+#include "base/progress.h"
 
 enum {
     HOST_CONNECTIONS = 32, /* to one server, whatever the number of callers */
@@ -21,6 +22,7 @@ enum {
     ERROR_BODY_BYTES = 64 << 10, /* of an error page, read to its end to keep the connection */
     RECEIVE_BUFFER_BYTES = 128 << 10,
     POLL_MS = 1000,
+    OVERDUE_MS = 500, /* behind its deadline, of which libcurl tells more, a request is ended */
 };
 
 /* --- The library --- */
@@ -96,8 +98,9 @@ struct job {
     const struct http_request *request;
     struct http_sink *sink;
     struct http_response *response;
-    struct job *next; /* in the queue */
+    struct job *next; /* in the queue, or of those that libcurl works on */
     CURL *easy;
+    double ends_s; /* on the clock, at the latest */
     struct curl_slist *fields;
     char error[CURL_ERROR_SIZE];
     bool is_accepted;
@@ -119,7 +122,7 @@ struct http_client {
     /* The thread's own */
     CURL *idle[IDLE_HANDLES];
     size_t idle_count;
-    unsigned running;
+    struct job *running;
 };
 
 static size_t header_take(char *line, size_t size, size_t count, void *context)
@@ -221,7 +224,8 @@ static void transport_prepare(const struct job *job)
     curl.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, request->is_s3 ? 0L : 1L);
     curl.easy_setopt(easy, CURLOPT_MAXREDIRS, (long)REDIRECTS);
     curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-    curl.easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
+    /* No CURLOPT_PIPEWAIT: to share a connection that was not answered on yet, it makes requests
+     * wait one for another, past their deadlines, and for ever if that one is dead. */
     curl.easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER_BYTES);
     curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)request->connect_ms);
@@ -326,10 +330,24 @@ static void job_start(struct http_client *client, struct job *job)
     struct status status = job->easy ? job_prepare(job) : OK;
     bool is_ready = job->easy && status.code == STATUS_DONE;
     status_ignore(status);
-    if (is_ready && curl.multi_add_handle(client->multi, job->easy) == CURLM_OK)
-        client->running++;
-    else
+    if (is_ready && curl.multi_add_handle(client->multi, job->easy) == CURLM_OK) {
+        job->ends_s = clock_seconds() + (job->request->total_ms + (double)OVERDUE_MS) / 1000;
+        job->next = client->running;
+        client->running = job;
+    } else {
         job_finish(client, job, CURLE_OUT_OF_MEMORY);
+    }
+}
+
+/* Takes a job from libcurl. */
+static void job_end(struct http_client *client, struct job *job, CURLcode code)
+{
+    struct job **link = &client->running;
+    while (*link != job)
+        link = &(*link)->next;
+    *link = job->next;
+    curl.multi_remove_handle(client->multi, job->easy);
+    job_finish(client, job, code);
 }
 
 static void finished_take(struct http_client *client)
@@ -340,9 +358,19 @@ static void finished_take(struct http_client *client)
         struct job *job = NULL;
         CURLcode code = message->data.result; /* the message is gone with its handle */
         curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &job);
-        curl.multi_remove_handle(client->multi, job->easy);
-        client->running--;
-        job_finish(client, job, code);
+        job_end(client, job, code);
+    }
+}
+
+/* Those that wait for a connection have no deadline in libcurl. */
+static void overdue_end(struct http_client *client)
+{
+    double now = clock_seconds();
+    for (struct job *next = client->running; next;) {
+        struct job *job = next;
+        next = job->next;
+        if (now > job->ends_s)
+            job_end(client, job, CURLE_OPERATION_TIMEDOUT);
     }
 }
 
@@ -373,8 +401,9 @@ static void *thread_main(void *context)
         }
         curl.multi_perform(client->multi, &running);
         finished_take(client);
+        overdue_end(client);
         pthread_mutex_unlock(&client->driving);
-        if (closing && client->running == 0)
+        if (closing && !client->running)
             return NULL;
         curl.multi_poll(client->multi, NULL, 0, POLL_MS, NULL);
     }
@@ -455,7 +484,7 @@ static void fork_child(void)
         client->multi = NULL;
         client->has_thread = false;
         client->idle_count = 0;
-        client->running = 0;
+        client->running = NULL;
         client->first = NULL;
         client->last = &client->first;
     }

@@ -38,7 +38,7 @@ struct http_request {
     const char *ca_file;
     unsigned connect_ms; /* to connect */
     unsigned idle_s;     /* with less than HTTP_LEAST_BYTES_PER_SECOND */
-    unsigned total_ms;
+    unsigned total_ms;   /* for all of it, a wait for a free connection too */
     http_accept_fn *accept;
     void *context;
 };

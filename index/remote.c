@@ -19,6 +19,7 @@ enum {
     FIRST_WAIT_MS = 100, /* after a failure; doubled each time */
     MAX_WAIT_MS = 5000,
     SLEEP_MS = 50,        /* between two looks at whether to stop */
+    LEAST_TRY_MS = 100,   /* a try that cannot have as long is not begun: it would only say that */
     FIRST_TRIES = 4,      /* at each place, of a file whose servers never answered anything */
     CRC_TRIES = 2,        /* at each place, of a range whose CRC does not hold */
     FAILURES_TO_REST = 3, /* in a row; then a server is left alone */
@@ -417,7 +418,7 @@ static struct status next_prepare(struct tries *tries, bool *ret_again)
     if (!tries->place || (tries->number >= FIRST_TRIES * file->count && is_unheard(file)))
         return OK;
     int64_t wait_ms = wait_choose(tries);
-    if (now_ms() + wait_ms >= tries->deadline_ms)
+    if (now_ms() + wait_ms + LEAST_TRY_MS >= tries->deadline_ms)
         return OK;
     *ret_again = true;
     return sleep_ms(wait_ms);

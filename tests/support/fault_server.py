@@ -34,6 +34,8 @@ class State:
         self.seen = {}
         self.requests = 0
         self.connections = 0
+        self.at_gate = set()
+        self.gate = threading.Event()
 
     def count(self, what):
         """How often this was asked for before."""
@@ -234,6 +236,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def before_slow(self, times):
         time.sleep(0.03)
+        return False
+
+    def before_gate(self, times):
+        """Nobody is answered before 16 different ranges were asked for."""
+        state = self.server.state
+        with state.lock:
+            state.at_gate.add(self.headers.get("Range"))
+            if len(state.at_gate) == 16:
+                state.gate.set()
+        state.gate.wait()
         return False
 
     def before_flaky(self, times):
