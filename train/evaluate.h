@@ -28,8 +28,7 @@ struct evaluation {
 };
 
 /* Runs the plan over the feed and prints a line every `print_freq` steps. Fails where not one image
- * could be read, and with STATUS_STOPPED
- * when a stop was asked of any process. */
+ * could be read, and with STATUS_STOPPED when a stop was asked of any process. */
 struct status evaluate_run(const struct evaluation *evaluation, struct run_log *log,
                            uint64_t print_freq, struct metric_sums *ret_sums);
 
