@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/pool.h"
 #include "binding/internal.h"
 #include "index/folder_index.h"
@@ -18,6 +19,7 @@
 
 struct binding_reader {
     struct index *index;
+    struct cache_reader *cache; /* NULL: none */
     struct record_image *image;
     uint64_t number; /* of the record that `image` holds; UINT64_MAX: none */
     struct record record;
@@ -71,6 +73,42 @@ struct status binding_word_find(const char *option, const char *const *names, co
                                names[i]));
     TRY(buffer_text(&list, &text));
     FAIL(STATUS_USAGE, "%s is '%s', expected %s", option, word ? word : "", text);
+}
+
+/* ---- a node's cache ---- */
+
+static struct status open_cache(const char *folder, const char *size, struct cache **ret_cache)
+{
+    struct cache_options options;
+    TRY(cache_options_init(&options));
+    if (folder)
+        options.folder = folder;
+    if (size && !number_parse_size(size, &options.bytes))
+        FAIL(STATUS_USAGE, "cache_size is '%s', expected a size in bytes such as 200G", size);
+    if (size && !(options.folder && options.folder[0]))
+        FAIL(STATUS_USAGE, "cache_size goes with cache, the folder of a cache");
+    return cache_open_options(&options, ret_cache);
+}
+
+int binding_cache_open(const char *folder, const char *size, struct cache **ret_cache)
+{
+    return binding_end(open_cache(folder, size, ret_cache));
+}
+
+void binding_cache_close(struct cache *cache)
+{
+    cache_close(cache);
+}
+
+int binding_cache_reader_open(struct index *index, struct cache *cache,
+                              struct cache_reader **ret_reader)
+{
+    return binding_end(cache_reader_open(index, cache, ret_reader));
+}
+
+void binding_cache_reader_close(struct cache_reader *reader)
+{
+    cache_reader_close(reader);
 }
 
 /* ---- an index ---- */
@@ -155,23 +193,26 @@ int binding_index_find(const struct index *index, uint32_t label, const char *na
 
 /* ---- records ---- */
 
-static struct status reader_open(struct index *index, const char *pixels,
-                                 struct binding_reader **ret_reader)
+static struct status reader_open(struct index *index, struct cache_reader *cache,
+                                 const char *pixels, struct binding_reader **ret_reader)
 {
     CLEANUP(binding_reader_close) struct binding_reader *reader = NULL;
     int kind;
     TRY(binding_word_find("pixels", pixels_names, pixels, &kind));
     TRY(memory_alloc(1, sizeof *reader, &reader));
     reader->index = index;
+    reader->cache = cache;
     reader->number = UINT64_MAX;
     TRY(record_image_open(index, (enum pixels)kind, &reader->image));
+    record_image_read_through(reader->image, cache);
     *ret_reader = MOVE(reader);
     return OK;
 }
 
-int binding_reader_open(struct index *index, const char *pixels, struct binding_reader **ret_reader)
+int binding_reader_open(struct index *index, struct cache_reader *cache, const char *pixels,
+                        struct binding_reader **ret_reader)
 {
-    return binding_end(reader_open(index, pixels, ret_reader));
+    return binding_end(reader_open(index, cache, pixels, ret_reader));
 }
 
 void binding_reader_close(struct binding_reader *reader)
@@ -194,8 +235,12 @@ static int reader_end(const struct binding_reader *reader, uint64_t i, struct st
 int binding_reader_original(struct binding_reader *reader, uint64_t i, const uint8_t **ret_bytes,
                             uint64_t *ret_length)
 {
-    int code = reader_end(reader, i,
-                          record_original(&reader->restorer, reader->index, i, &reader->original));
+    struct restorer *restorer = &reader->restorer;
+    struct status status =
+        reader->cache
+            ? record_original_through(restorer, reader->index, reader->cache, i, &reader->original)
+            : record_original(restorer, reader->index, i, &reader->original);
+    int code = reader_end(reader, i, status);
     if (!code) {
         *ret_bytes = reader->original.data;
         *ret_length = reader->original.length;

@@ -6,23 +6,40 @@
  *
  * A call that can fail returns 0 when it is done, else an enum status_code (base/status.h), and
  * binding_message says why. Strings end in a zero and are borrowed from their handle. Handles may
- * be used after a fork, in the child too, but loaders: their threads stay in the parent. */
+ * be used after a fork, in the child too, but loaders, whose threads stay in the parent, and
+ * caches. */
 
 #include <stdint.h>
 
 #include "base/scope.h"
 #include "index/access.h"
+#include "index/cache_reader.h"
 #include "index/index.h"
 #include "index/loader.h"
 
 /* Raised with every change of what stands in this file; another one's is not to be used. */
-#define BINDING_VERSION 2
+#define BINDING_VERSION 3
 uint32_t binding_version(void);
 /* "0.1.0" */
 const char *binding_release(void);
 
 /* What the calling thread's last failure was; borrowed until its next one. */
 const char *binding_message(void);
+
+/* ---- a node's cache ---- */
+
+/* index/cache.h's, by its folder and a size such as "200G"; NULL: what the environment says, and it
+ * has not to say anything: *ret_cache is NULL then. A child of fork may neither use nor close one
+ * of its parent's, nor what was opened with it; it opens its own. */
+int binding_cache_open(const char *folder, const char *size, struct cache **ret_cache);
+/* After the readers and loaders that use it. */
+void binding_cache_close(struct cache *cache);
+
+/* Reads records of an index through a cache, in any order; both are borrowed and must outlive it.
+ * Any thread. */
+int binding_cache_reader_open(struct index *index, struct cache *cache,
+                              struct cache_reader **ret_reader);
+void binding_cache_reader_close(struct cache_reader *reader);
 
 /* ---- an index ---- */
 
@@ -60,10 +77,11 @@ int binding_index_find(const struct index *index, uint32_t label, const char *na
 
 /* ---- records ---- */
 
-/* Scratch of one thread, and the record that was read last, which is not read again. `index` is
- * borrowed and must outlive it. `pixels` (pillow, pillow13, fast) is what resizing gives. */
+/* Scratch of one thread, and the record that was read last, which is not read again. `index` and
+ * `cache` (of this index; NULL: none) are borrowed and must outlive it. `pixels` (pillow, pillow13,
+ * fast) is what resizing gives. */
 struct binding_reader;
-int binding_reader_open(struct index *index, const char *pixels,
+int binding_reader_open(struct index *index, struct cache_reader *cache, const char *pixels,
                         struct binding_reader **ret_reader);
 void binding_reader_close(struct binding_reader *reader);
 CLEANUP_POINTER(binding_reader_close, struct binding_reader)
@@ -112,6 +130,7 @@ struct binding_loader_options {
     const char *layout;       /* nhwc, nchw */
     const char *on_error;     /* fail, skip */
     const int32_t *label_map; /* NULL, or one for each class; borrowed, must outlive the loader */
+    struct cache *cache;      /* NULL: none; likewise */
     double scale_min, scale_max, ratio_min, ratio_max, flip_probability;
     float mean[3], std[3];
     uint32_t global_batch, rank, world_size, image_size, val_resize, val_crop, threads, slots;

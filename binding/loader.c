@@ -136,6 +136,7 @@ static struct status numbers_read(const struct binding_loader_options *options,
     read->background = options->background;
     read->drop_last = options->drop_last;
     read->label_map = options->label_map;
+    read->cache = options->cache;
     return OK;
 }
 

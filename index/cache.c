@@ -312,6 +312,17 @@ struct status cache_fill(struct cache *cache, const struct cache_claim *claim, c
     return OK;
 }
 
+void cache_keep(struct cache *cache, const struct cache_claim *claim, const struct buffer *bytes,
+                uint8_t encoding)
+{
+    struct status status =
+        cache_fill(cache, claim, bytes->data, encoding, encoding != ENCODING_JPEG);
+    if (status.code != STATUS_DONE && !atomic_exchange(&cache->warned, true))
+        log_warning("%s; records that the cache does not take are read from their shards",
+                    status_message(&status));
+    status_clear(&status);
+}
+
 /* ---- better forms ---- */
 
 /* Better forms take room of what is fetched: none is made when less than this share is free. */

@@ -76,6 +76,8 @@ struct cache_reading {
     struct order order;
     uint64_t length;
     uint32_t first_slot, slots;
+    bool in_any_order; /* of `length` records: nobody knows when one is needed; order and slots are
+                          not used, nor positions and cache_session_start */
 };
 struct status cache_session_open(struct cache *cache, const struct cache_reading *reading,
                                  uint32_t *ret_session);
@@ -113,7 +115,13 @@ enum cache_answer cache_claim(struct cache *cache, uint32_t session, uint64_t re
 struct status cache_fill(struct cache *cache, const struct cache_claim *claim, const void *bytes,
                          uint8_t encoding, bool is_final);
 void cache_abandon(struct cache *cache, const struct cache_claim *claim);
+/* cache_fill for whoever has the bytes anyway: that a cache cannot be written is said once. */
+void cache_keep(struct cache *cache, const struct cache_claim *claim, const struct buffer *bytes,
+                uint8_t encoding);
 
+/* How often to look whether another process has brought a record, and after how long it has died,
+ * or is as good as dead. */
+enum { CACHE_LOOK_MS = 2, CACHE_PATIENCE_S = 60 };
 /* Waits until a claim of this process ended since `*seen` was set by the last call, or for at most
  * `most_ms`; other processes' are not noticed. */
 void cache_wait(struct cache *cache, uint64_t *seen, unsigned most_ms);

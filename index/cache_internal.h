@@ -25,6 +25,7 @@ struct cache {
     pthread_mutex_t mutex; /* of this process, for cache_wait */
     pthread_cond_t ended;
     uint64_t ended_count;
+    atomic_bool warned; /* that it cannot be written */
 };
 
 /* ---- cache_file.c ---- */

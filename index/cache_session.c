@@ -4,7 +4,11 @@
  * e began it at `origin` of that clock; position p of it is at origin + p, and position p of epoch
  * e + n is expected at origin + n * period + p, where the period is the time between the last two
  * epochs' beginnings, at first the length of one. So the order within a stream is exact, and that
- * between streams (training and validation in turn) is as the last time. */
+ * between streams (training and validation in turn) is as the last time.
+ *
+ * A stream in any order has no such times: its records come after all that have one, and before
+ * those that nobody needs, the first ones of the index before the others. So a full cache of them
+ * stays as it is, which is the best that is to be had of records that come once in each pass. */
 
 #include "base/progress.h"
 #include "index/cache_internal.h"
@@ -64,6 +68,8 @@ static uint64_t stream_key(struct cache *cache, uint32_t number, uint64_t record
                            uint64_t from)
 {
     const struct cache_stream *stream = &cache->table.header->streams[number];
+    if (stream->kind == CACHE_ANY_ORDER)
+        return CACHE_SOMETIME | record;
     uint64_t begin = stream->origin + (epoch - stream->epoch) * stream->period, at;
     for (uint64_t ahead = 0; ahead < EPOCHS_AHEAD; ahead++, begin += stream->period, from = 0)
         if (epoch_use(cache, number, record, epoch + ahead, from, &at))
@@ -114,7 +120,8 @@ void cache_advance(struct cache *cache, uint32_t session, uint64_t position)
 {
     struct cache_header *header = cache->table.header;
     struct cache_stream *stream = &header->streams[header->sessions[session].stream];
-    if (cache->epochs[session] != stream->epoch || position < stream->position)
+    if (stream->kind == CACHE_ANY_ORDER || cache->epochs[session] != stream->epoch ||
+        position < stream->position)
         return;
     stream->position = position;
     uint64_t now = stream->origin + position;
@@ -126,8 +133,11 @@ void cache_advance(struct cache *cache, uint32_t session, uint64_t position)
 
 static bool stream_matches(const struct cache_stream *stream, const struct cache_reading *reading)
 {
-    return stream->is_used && stream->dataset == reading->dataset &&
-           stream->length == reading->length && order_matches(&reading->order, stream);
+    if (!stream->is_used || stream->dataset != reading->dataset ||
+        stream->length != reading->length)
+        return false;
+    return reading->in_any_order ? stream->kind == CACHE_ANY_ORDER
+                                 : order_matches(&reading->order, stream);
 }
 
 /* The stream of a reading, or a free place for it; CACHE_NONE if there is neither. */
@@ -149,6 +159,18 @@ static void stream_begin(struct cache *cache, uint32_t number, const struct cach
     struct cache_stream *stream = &cache->table.header->streams[number];
     if (stream_matches(stream, reading))
         return;
+    if (reading->in_any_order) {
+        *stream = (struct cache_stream){
+            .dataset = reading->dataset,
+            .records = reading->length,
+            .length = reading->length,
+            .kind = CACHE_ANY_ORDER,
+            .is_used = true,
+            .has_begun = true,
+        };
+        dataset_rekey(cache, stream->dataset);
+        return;
+    }
     *stream = (struct cache_stream){
         .dataset = reading->dataset,
         .window = order->chunk * order->window_chunks,

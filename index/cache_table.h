@@ -18,7 +18,7 @@
 #include "base/status.h"
 
 enum {
-    CACHE_VERSION = 1,
+    CACHE_VERSION = 2,
     CACHE_HEADER_BYTES = 64 << 10,
     CACHE_BLOCK_BYTES = 8 << 10,
     CACHE_PAGE_BYTES = 4096, /* sizes of files are whole pages */
@@ -28,8 +28,10 @@ enum {
 };
 #define CACHE_MAGIC "HRCACHE" /* 8 bytes with the zero */
 #define CACHE_NONE UINT32_MAX
-/* Added to the key of what nobody is known to need again. */
+/* Added to the key of what nobody is known to need again, and of what somebody needs who does not
+ * say when. */
 #define CACHE_UNNEEDED ((uint64_t)1 << 63)
+#define CACHE_SOMETIME ((uint64_t)1 << 62)
 
 enum entry_state { ENTRY_FREE = 0, ENTRY_FILLING, ENTRY_READY };
 
@@ -57,13 +59,15 @@ struct cache_process {
     uint32_t number; /* from 1, never used again; 0: none */
 };
 
+enum { CACHE_ANY_ORDER = UINT8_MAX };
+
 /* An order in which records are read, whichever processes share it (cache_session.c). */
 struct cache_stream {
     uint64_t dataset;
     uint64_t window, records, seed;
     uint64_t length; /* positions of an epoch */
     uint32_t global_batch;
-    uint8_t kind, wraps, is_used, has_begun;
+    uint8_t kind, wraps, is_used, has_begun; /* the first: enum order_kind or CACHE_ANY_ORDER */
     uint64_t epoch, origin, period, position;
 };
 

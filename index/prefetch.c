@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/progress.h"
 #include "index/cache_convert.h"
@@ -43,7 +42,6 @@ struct prefetch {
     uint64_t near;           /* places ahead for which something may be evicted */
     uint64_t starts, passes; /* of prefetch_start */
     bool claiming, closing;
-    bool warned;              /* that the cache cannot be written */
     struct failure *failures; /* at most one for each place ahead */
     size_t failure_count, failure_capacity;
     struct prefetch_statistics statistics;
@@ -83,24 +81,6 @@ static struct status record_fetch(struct prefetch *prefetch, uint64_t number, st
     prefetch->statistics.fetched_bytes += record.length;
     pthread_mutex_unlock(&prefetch->mutex);
     return OK;
-}
-
-/* A cache that cannot be written is told of once; the records come all the same. */
-static void record_keep(struct prefetch *prefetch, const struct cache_claim *claim,
-                        const struct buffer *bytes, uint8_t encoding)
-{
-    bool is_final = encoding != ENCODING_JPEG;
-    struct status status = cache_fill(prefetch->cache, claim, bytes->data, encoding, is_final);
-    if (status.code == STATUS_DONE)
-        return;
-    pthread_mutex_lock(&prefetch->mutex);
-    bool is_news = !prefetch->warned;
-    prefetch->warned = true;
-    pthread_mutex_unlock(&prefetch->mutex);
-    if (is_news)
-        log_warning("%s; records that the cache does not take are read from their shards",
-                    status_message(&status));
-    status_clear(&status);
 }
 
 /* Notes why a read ahead failed, before others find that nobody brings the record. Without memory
@@ -231,7 +211,7 @@ static void *thread_main(void *context)
         uint8_t encoding;
         struct status status = record_fetch(prefetch, job.record, &bytes, &encoding);
         if (status.code == STATUS_DONE) {
-            record_keep(prefetch, &job.claim, &bytes, encoding);
+            cache_keep(prefetch->cache, &job.claim, &bytes, encoding);
         } else {
             failure_note(prefetch, &job, status);
             cache_abandon(prefetch->cache, &job.claim);
@@ -363,7 +343,7 @@ static struct status record_bring(struct prefetch *prefetch, uint64_t place, uin
         return OK;
     struct status status = record_fetch(prefetch, number, bytes, ret_encoding);
     if (answer == CACHE_CLAIMED && status.code == STATUS_DONE)
-        record_keep(prefetch, &claim, bytes, *ret_encoding);
+        cache_keep(prefetch->cache, &claim, bytes, *ret_encoding);
     else if (answer == CACHE_CLAIMED)
         cache_abandon(prefetch->cache, &claim);
     return status;
@@ -389,8 +369,6 @@ static void wait_note(struct prefetch *prefetch, uint64_t place, double seconds)
 struct status prefetch_read(struct prefetch *prefetch, uint64_t place, uint64_t record,
                             struct buffer *bytes, uint8_t *ret_encoding)
 {
-    const unsigned look_ms = 2; /* whether another process has brought it */
-    const double most_s = 60;   /* then it has died, or is as good as dead */
     uint64_t seen = 0;
     double begin = clock_seconds(), waited = 0;
     place_ask(prefetch, place);
@@ -403,11 +381,11 @@ struct status prefetch_read(struct prefetch *prefetch, uint64_t place, uint64_t 
             break;
         if (answer == CACHE_ABSENT)
             TRY(record_bring(prefetch, place, record, bytes, ret_encoding, &again));
-        else if (waited > most_s)
+        else if (waited > CACHE_PATIENCE_S)
             return record_fetch(prefetch, record, bytes, ret_encoding);
         if (!again)
             return OK;
-        cache_wait(prefetch->cache, &seen, look_ms);
+        cache_wait(prefetch->cache, &seen, CACHE_LOOK_MS);
         waited = clock_seconds() - begin;
     }
     if (waited > 0)

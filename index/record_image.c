@@ -24,6 +24,7 @@ struct scratch {
 
 struct record_image {
     struct index *index;
+    struct cache_reader *cache; /* NULL: records are read from the index */
     enum pixels pixels;
     struct scratch scratch;
 
@@ -41,6 +42,11 @@ struct status record_image_open(struct index *index, enum pixels pixels,
     image->pixels = pixels;
     *ret_image = image;
     return OK;
+}
+
+void record_image_read_through(struct record_image *image, struct cache_reader *cache)
+{
+    image->cache = cache;
 }
 
 void record_image_shrink(struct record_image *image)
@@ -81,8 +87,13 @@ static struct status bytes_open(struct record_image *image, uint64_t number, uin
 struct status record_image_read(struct record_image *image, uint64_t number,
                                 struct record *ret_record)
 {
+    struct buffer *bytes = &image->scratch.bytes;
     TRY(index_record(image->index, number, ret_record));
-    TRY(index_read(image->index, number, &image->scratch.bytes));
+    if (image->cache)
+        TRY(cache_reader_read(image->cache, number, bytes, &ret_record->encoding));
+    else
+        TRY(index_read(image->index, number, bytes));
+    ret_record->length = (uint32_t)bytes->length;
     return bytes_open(image, number, ret_record->encoding);
 }
 

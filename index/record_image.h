@@ -11,6 +11,7 @@
 #include "image/picture.h"
 #include "image/pixels.h"
 #include "image/tensor.h"
+#include "index/cache_reader.h"
 #include "index/index.h"
 #include "index/prefetch.h"
 
@@ -25,12 +26,14 @@ struct status record_image_open(struct index *index, enum pixels pixels,
 void record_image_close(struct record_image *image);
 CLEANUP_POINTER(record_image_close, struct record_image)
 
-/* Reads a record whole and checks its CRC. Failures name its place; those of the calls below do
- * not. */
+/* Has record_image_read read through a cache (cache_reader.h, borrowed). */
+void record_image_read_through(struct record_image *image, struct cache_reader *cache);
+
+/* Reads a record whole and checks its CRC; length and encoding of *ret_record are those of the
+ * bytes that came. Failures name its place; those of the calls below do not. */
 struct status record_image_read(struct record_image *image, uint64_t number,
                                 struct record *ret_record);
-/* The same through a prefetch (prefetch.h), at a place of its epoch. Length and encoding of
- * *ret_record are those of the bytes that came. */
+/* The same through a prefetch (prefetch.h), at a place of its epoch. */
 struct status record_image_fetch(struct record_image *image, struct prefetch *prefetch,
                                  uint64_t place, uint64_t number, struct record *ret_record);
 /* What the stored bytes say of the image. */

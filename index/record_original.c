@@ -38,15 +38,35 @@ struct status record_restore(struct restorer *restorer, uint8_t encoding, const 
     }
 }
 
+/* What was read into restorer->stored becomes the file. JPEG files change places, not copies. */
+static struct status stored_restore(struct restorer *restorer, struct index *index, uint64_t i,
+                                    uint8_t encoding, struct buffer *original)
+{
+    if (encoding == ENCODING_JPEG) {
+        struct buffer file = restorer->stored;
+        restorer->stored = *original;
+        *original = file;
+        return OK;
+    }
+    return index_blame_bytes(index, i,
+                             record_restore(restorer, encoding, restorer->stored.data,
+                                            restorer->stored.length, original));
+}
+
 struct status record_original(struct restorer *restorer, struct index *index, uint64_t i,
                               struct buffer *original)
 {
     struct record record;
     TRY(index_record(index, i, &record));
-    if (record.encoding == ENCODING_JPEG)
-        return index_read(index, i, original);
     TRY(index_read(index, i, &restorer->stored));
-    return index_blame_bytes(index, i,
-                             record_restore(restorer, record.encoding, restorer->stored.data,
-                                            restorer->stored.length, original));
+    return stored_restore(restorer, index, i, record.encoding, original);
+}
+
+struct status record_original_through(struct restorer *restorer, struct index *index,
+                                      struct cache_reader *cache, uint64_t i,
+                                      struct buffer *original)
+{
+    uint8_t encoding;
+    TRY(cache_reader_read(cache, i, &restorer->stored, &encoding));
+    return stored_restore(restorer, index, i, encoding, original);
 }

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "image/coefficients.h"
 #include "image/jpeg_scan.h"
+#include "index/cache_reader.h"
 #include "index/index.h"
 
 /* Scratch of one thread. Zero it to start. */
@@ -28,5 +29,9 @@ struct status record_restore(struct restorer *restorer, uint8_t encoding, const 
 /* Reads record `i` and restores it; its CRC is checked where known. Failures name its place. */
 struct status record_original(struct restorer *restorer, struct index *index, uint64_t i,
                               struct buffer *original);
+/* The same through a cache of the index (cache_reader.h). */
+struct status record_original_through(struct restorer *restorer, struct index *index,
+                                      struct cache_reader *cache, uint64_t i,
+                                      struct buffer *original);
 
 #endif

@@ -28,7 +28,7 @@ static struct index *index_make(void)
 static struct binding_reader *scratch_make(struct index *index)
 {
     struct binding_reader *reader = NULL;
-    assert_int_equal(binding_reader_open(index, "pillow", &reader), 0);
+    assert_int_equal(binding_reader_open(index, NULL, "pillow", &reader), 0);
     return reader;
 }
 
@@ -65,7 +65,7 @@ static void test_failures_have_codes_and_messages(void **state)
     assert_int_equal(binding_index_column(index, UINT32_MAX, &column), STATUS_USAGE);
     assert_int_equal(binding_index_find(index, 0, "absent.JPEG", &number), STATUS_NOT_FOUND);
     assert_non_null(strstr(binding_message(), "absent.JPEG"));
-    assert_int_equal(binding_reader_open(index, "sharp", &reader), STATUS_USAGE);
+    assert_int_equal(binding_reader_open(index, NULL, "sharp", &reader), STATUS_USAGE);
     assert_string_equal(binding_message(), "pixels is 'sharp', expected pillow, pillow13 or fast");
 }
 

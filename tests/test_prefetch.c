@@ -4,6 +4,7 @@
 #include "image/folder_source.h"
 #include "index/cache.h"
 #include "index/cache_fetch.h"
+#include "index/cache_reader.h"
 #include "index/loader.h"
 #include "index/pack.h"
 #include "tests/support/jpeg_folder.h"
@@ -138,6 +139,62 @@ static void test_converted_in_the_background(void **state)
     assert_int_equal(statistics.converted, IMAGES);
     assert_int_equal(statistics.fetched, 0);
     assert_true(statistics.bytes != none.bytes);
+}
+
+/* Whether the record is in the cache: a read that the shards cannot answer any more. */
+static bool is_held(struct cache_reader *reader, uint64_t record)
+{
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    uint8_t encoding;
+    struct status status = cache_reader_read(reader, record, &bytes, &encoding);
+    bool held = status.code == STATUS_DONE;
+    status_ignore(status);
+    return held;
+}
+
+/* Nobody knows when a record is needed: a full cache keeps the first ones of the index, pass after
+ * pass, and lets go of them for a loader, which knows. */
+static void test_any_order(void **state)
+{
+    (void)state;
+    CLEANUP(index_close) struct index *index = index_make("any");
+    CLEANUP(index_close) struct index *bare = NULL;
+    CLEANUP(cache_close) struct cache *cache = NULL;
+    CLEANUP(cache_reader_close) struct cache_reader *reader = NULL;
+    CLEANUP(cache_reader_close) struct cache_reader *bare_reader = NULL;
+    CLEANUP(loader_close) struct loader *loader = NULL;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(buffer_done) struct buffer expected = {0};
+    struct order order = order_make(ORDER_SHUFFLE, 0, IMAGES, 1, false, 3);
+    struct loader_statistics statistics;
+    assert_ok(cache_open(NULL, BUDGET, &cache));
+    assert_ok(cache_reader_open(index, cache, &reader));
+    for (uint64_t i = 0; i < 4 * IMAGES; i++) {
+        uint8_t encoding;
+        order_set_epoch(&order, i / IMAGES);
+        uint64_t record = order_record(&order, i % IMAGES, 0);
+        assert_ok(cache_reader_read(reader, record, &bytes, &encoding));
+        assert_ok(index_read(index, record, &expected));
+        assert_int_equal(encoding, ENCODING_JPEG);
+        assert_int_equal(bytes.length, expected.length);
+        assert_memory_equal(bytes.data, expected.data, bytes.length);
+    }
+    assert_ok(index_open(index_path(index), &bare));
+    for (size_t i = 0; i < index_shard_count(index); i++)
+        assert_int_equal(rename(index_shard(index, i)->path, test_path("aside")), 0);
+    assert_ok(cache_reader_open(bare, cache, &bare_reader));
+    uint64_t kept = cache_statistics(cache).records, held = 0;
+    assert_in_range(kept, 20, IMAGES - 20);
+    for (uint64_t i = 0; i < kept; i++)
+        held += is_held(bare_reader, i);
+    assert_in_range(held, kept - 4, kept);
+    assert_false(is_held(bare_reader, IMAGES - 1));
+    struct loader_options options = options_make(LOADER_TRAIN, cache);
+    loader = loader_make(index, &options);
+    epoch_checksum(loader, 0, 0, &statistics);
+    assert_true(statistics.fetched < IMAGES);
+    epoch_checksum(loader, 1, 0, &statistics);
+    assert_true(statistics.fetched < IMAGES - 20);
 }
 
 /* Ranks share what they bring: the second one finds it. */
@@ -287,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches_stay_the_same),
         cmocka_unit_test(test_converted_in_the_background),
+        cmocka_unit_test(test_any_order),
         cmocka_unit_test(test_ranks_share),
         cmocka_unit_test(test_failures_stay_the_same),
         cmocka_unit_test(test_identities),

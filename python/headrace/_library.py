@@ -8,10 +8,10 @@ import ctypes
 import os
 import pathlib
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 # BINDING_VERSION of binding/binding.h.
-BINDING_VERSION = 2
+BINDING_VERSION = 3
 
 
 class HeadraceError(RuntimeError):
@@ -55,7 +55,7 @@ class LoaderOptions(Structure):
     _fields_ = [
         ("size_bytes", c_uint64), ("seed", c_uint64), ("window", c_uint64), ("memory_bytes", c_uint64),
         ("mode", c_char_p), ("order", c_char_p), ("pixels", c_char_p), ("dtype", c_char_p), ("layout", c_char_p),
-        ("on_error", c_char_p), ("label_map", c_void_p),
+        ("on_error", c_char_p), ("label_map", c_void_p), ("cache", c_void_p),
         ("scale_min", c_double), ("scale_max", c_double), ("ratio_min", c_double), ("ratio_max", c_double),
         ("flip_probability", c_double), ("mean", c_float * 3), ("std", c_float * 3),
         ("global_batch", c_uint32), ("rank", c_uint32), ("world_size", c_uint32), ("image_size", c_uint32),
@@ -138,6 +138,10 @@ def _plain(name: str, restype: Optional[Any], *argtypes: Any) -> Callable[..., A
 
 access_open = _call("access_open", c_char_p, c_char_p, c_char_p, POINTER(c_void_p))
 access_close = _plain("access_close", None, c_void_p)
+cache_open = _call("cache_open", c_char_p, c_char_p, POINTER(c_void_p))
+cache_close = _plain("cache_close", None, c_void_p)
+cache_reader_open = _call("cache_reader_open", c_void_p, c_void_p, POINTER(c_void_p))
+cache_reader_close = _plain("cache_reader_close", None, c_void_p)
 index_open = _call("index_open", c_char_p, c_void_p, POINTER(c_void_p))
 index_close = _plain("index_close", None, c_void_p)
 index_describe = _plain("index_describe", None, c_void_p, POINTER(IndexDescription))
@@ -147,7 +151,7 @@ index_shard = _plain("index_shard", c_char_p, c_void_p, c_uint32)
 index_name = _call("index_name", c_void_p, c_uint64, POINTER(c_char_p))
 index_find = _call("index_find", c_void_p, c_uint32, c_char_p, POINTER(c_uint64))
 
-reader_open = _call("reader_open", c_void_p, c_char_p, POINTER(c_void_p))
+reader_open = _call("reader_open", c_void_p, c_void_p, c_char_p, POINTER(c_void_p))
 reader_close = _plain("reader_close", None, c_void_p)
 reader_original = _call("reader_original", c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_uint64))
 reader_size = _call("reader_size", c_void_p, c_uint64, POINTER(c_uint32), POINTER(c_uint32))
@@ -163,3 +167,50 @@ loader_start = _call("loader_start", c_void_p, c_uint64, c_uint64)
 loader_next = _call("loader_next", c_void_p, c_uint32, POINTER(Batch), POINTER(c_uint32))
 batch_release = _plain("batch_release", None, c_void_p)
 loader_statistics = _plain("loader_statistics", None, c_void_p, POINTER(Statistics))
+
+
+class Handle:
+    """An open handle of the library: closed when nothing refers to it any more, and before the handles that it holds.
+
+    The garbage collector ends the objects of a cycle in the order of their age, which is the wrong one: what is held
+    waits for its holders. list's append and pop need no lock.
+    """
+
+    def __init__(self, close: Callable[..., Any], *held: "Handle") -> None:
+        self.pointer = c_void_p()
+        self._close = close  # still there when the interpreter ends
+        self._held = held
+        self._holders: List[None] = []
+        for handle in held:
+            handle.hold()
+
+    def hold(self) -> None:
+        self._holders.append(None)
+
+    def drop(self) -> None:
+        """Ends a hold, or is the end itself."""
+        try:
+            self._holders.pop()
+        except IndexError:
+            if self.pointer:
+                self._end()
+            for handle in self._held:
+                handle.drop()
+
+    def _end(self) -> None:
+        self._close(self.pointer)
+
+    def __del__(self) -> None:
+        self.drop()
+
+
+class OwnHandle(Handle):
+    """One that only the process which opened it may use and close: a forked child leaves its copy alone."""
+
+    def __init__(self, close: Callable[..., Any], *held: Handle) -> None:
+        super().__init__(close, *held)
+        self.process = os.getpid()
+
+    def _end(self) -> None:
+        if self.process == os.getpid():
+            super()._end()

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
+from headrace.cache import Size
 from headrace.index import Buffers, Index, Path
 
 INTERPOLATIONS = {"bilinear": "INTERP_LINEAR", "bicubic": "INTERP_CUBIC", "triangular": "INTERP_TRIANGULAR"}
@@ -21,15 +22,17 @@ class Source:
     to evaluate, the shards take each record once, in the index's order: all have as many batches, and repeat their last
     record where they have no more; valid() says how many of a batch count.
 
-    It pickles as its path and numbers, so that DALI's workers may be forked or spawned.
+    It pickles as its path and numbers, so that DALI's workers may be forked or spawned. `cache` and `cache_size` are
+    Index's.
     """
 
     def __init__(self, path: Path, batch_size: int, shard_id: int = 0, num_shards: int = 1, seed: int = 42,
-                 shuffle: bool = True, first_epoch: int = 0) -> None:
+                 shuffle: bool = True, first_epoch: int = 0, *, cache: Optional[Path] = None,
+                 cache_size: Size = None) -> None:
         if not 0 <= shard_id < num_shards or batch_size < 1:
             raise ValueError(f"shard {shard_id} of {num_shards} with batches of {batch_size}: expected shards from 0 and a "
                              "batch of at least 1")
-        self.index = Index(path)
+        self.index = Index(path, cache=cache, cache_size=cache_size)
         self.batch_size = batch_size
         self.seed = seed
         self.shuffle = shuffle
@@ -151,7 +154,7 @@ def _pipeline(read: Callable[[], Tuple[Any, Any]], train: bool, image_size: int,
 
 def _loader(train: bool, dali_cpu: bool, headrace: bool, data_path: Path, image_size: int, batch_size: int,
             num_classes: int, one_hot: bool, interpolation: str, crop_padding: int, start_epoch: int, workers: int,
-            memory_format: Any) -> Tuple[Batches, int]:
+            memory_format: Any, cache: Optional[Path] = None, cache_size: Size = None) -> Tuple[Batches, int]:
     """What the four functions below give out."""
     import torch
     from nvidia.dali import fn, types
@@ -165,7 +168,8 @@ def _loader(train: bool, dali_cpu: bool, headrace: bool, data_path: Path, image_
     options = {"batch_size": batch_size, "num_threads": max(1, workers)}
     reader, source = {}, None
     if headrace:
-        source = Source(part_path(data_path, train), batch_size, rank, world, shuffle=train, first_epoch=start_epoch)
+        source = Source(part_path(data_path, train), batch_size, rank, world, shuffle=train, first_epoch=start_epoch,
+                        cache=cache, cache_size=cache_size)
         # A process that uses a GPU cannot be forked.
         options.update(py_num_workers=max(1, workers // 2), py_start_method="fork" if gpu is None else "spawn")
 
@@ -197,11 +201,12 @@ def get_dali_headrace_train_loader(dali_cpu: bool = False, headrace: bool = True
     def get_train_loader(data_path: Path, image_size: int, batch_size: int, num_classes: int, one_hot: bool,
                          interpolation: str = "bilinear", augmentation: Optional[str] = None, start_epoch: int = 0,
                          workers: int = 5, _worker_init_fn: Any = None,
-                         memory_format: Any = torch.contiguous_format, **_: Any) -> Tuple[Batches, int]:
+                         memory_format: Any = torch.contiguous_format, *, cache: Optional[Path] = None,
+                         cache_size: Size = None, **_: Any) -> Tuple[Batches, int]:
         if augmentation is not None:
             raise NotImplementedError(f"augmentation '{augmentation}' is not done by DALI: use the backend headrace")
         return _loader(True, dali_cpu, headrace, data_path, image_size, batch_size, num_classes, one_hot, interpolation,
-                       0, start_epoch, workers, memory_format)
+                       0, start_epoch, workers, memory_format, cache, cache_size)
 
     return get_train_loader
 
@@ -213,8 +218,8 @@ def get_dali_headrace_val_loader(dali_cpu: bool = False, headrace: bool = True) 
     def get_val_loader(data_path: Path, image_size: int, batch_size: int, num_classes: int, one_hot: bool,
                        interpolation: str = "bilinear", crop_padding: int = 32, workers: int = 5,
                        _worker_init_fn: Any = None, memory_format: Any = torch.contiguous_format,
-                       **_: Any) -> Tuple[Batches, int]:
+                       *, cache: Optional[Path] = None, cache_size: Size = None, **_: Any) -> Tuple[Batches, int]:
         return _loader(False, dali_cpu, headrace, data_path, image_size, batch_size, num_classes, one_hot,
-                       interpolation, crop_padding, 0, workers, memory_format)
+                       interpolation, crop_padding, 0, workers, memory_format, cache, cache_size)
 
     return get_val_loader

@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
 import numpy as np
 
+from headrace.cache import Size
 from headrace.index import Index, Path
 
 
@@ -44,7 +45,7 @@ class ImageFolder:
     """Stands in for torchvision.datasets.ImageFolder: items are (PIL image in RGB, label).
 
     `root` is an index, a packed shard, or a folder of class folders; the first two may be URLs, for which `origins`,
-    `user` and `password` are (see Index). Paths in `samples` are ROOT/CLASS/NAME, whatever
+    `user` and `password` are, and of all three `cache` and `cache_size` keep what was read (see Index). Paths in `samples` are ROOT/CLASS/NAME, whatever
     the root is, and `loader` takes them. `targets` is an array over the index, and `samples` and `imgs` are made as
     they are asked for, so that a worker costs no more memory for more images. It may be shared by threads and by
     forked processes, and pickles as its path and transforms.
@@ -53,8 +54,8 @@ class ImageFolder:
     def __init__(self, root: Path, transform: Optional[Callable[[Any], Any]] = None,
                  target_transform: Optional[Callable[[int], Any]] = None, *,
                  origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
-                 password: Optional[str] = None) -> None:
-        self.index = Index(root, origins=origins, user=user, password=password)
+                 password: Optional[str] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
+        self.index = Index(root, origins=origins, user=user, password=password, cache=cache, cache_size=cache_size)
         self.root = self.index.path
         self.transform = transform
         self.target_transform = target_transform

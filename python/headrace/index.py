@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 
 from headrace import _library
+from headrace.cache import Cache, Records as CachedRecords, Size
 
 Path = Union[str, "os.PathLike[str]"]
 Box = Tuple[int, int, int, int]  # x, y, width, height
@@ -90,54 +91,38 @@ class Buffers:
         return np.asarray(Memory(lease, place, (length,), "|u1"))
 
 
-class Access:
+class Access(_library.Handle):
     """What indexes and shards behind URLs are reached with; where nothing is said, the environment's."""
 
     def __init__(self, origins: Union[str, Sequence[str], None], user: Optional[str], password: Optional[str]) -> None:
         listed = origins if origins is None or isinstance(origins, str) else ",".join(origins)
         self._given = listed, user, password
-        self.pointer = c_void_p()
-        self._close = _library.access_close
+        super().__init__(_library.access_close)
         encoded = (None if text is None else text.encode() for text in self._given)
         _library.access_open(*encoded, byref(self.pointer))
-
-    def __del__(self) -> None:
-        if self.pointer:
-            self._close(self.pointer)
 
     def __reduce__(self) -> Any:
         return Access, self._given
 
 
-class _Handle:
-    """An open index of the library, closed when nothing refers to it any more."""
+class _Handle(_library.Handle):
+    """An open index of the library."""
 
     def __init__(self, path: str, access: Access) -> None:
-        self.pointer = c_void_p()
-        self._access = access
-        self._close = _library.index_close  # still there when the interpreter ends
+        super().__init__(_library.index_close, access)
         _library.index_open(os.fsencode(path), access.pointer, byref(self.pointer))
         self.description = _library.IndexDescription()
         _library.index_describe(self.pointer, byref(self.description))
 
-    def __del__(self) -> None:
-        if self.pointer:
-            self._close(self.pointer)
 
-
-class Reader:
+class Reader(_library.Handle):
     """Scratch of the library to read and decode one record at a time, by one thread."""
 
-    def __init__(self, handle: _Handle, pixels: str) -> None:
-        self.handle = handle
-        self.pointer = c_void_p()
-        self._close = _library.reader_close
-        _library.reader_open(handle.pointer, pixels.encode(), byref(self.pointer))
+    def __init__(self, handle: _Handle, records: CachedRecords, pixels: str) -> None:
+        super().__init__(_library.reader_close, handle, records)
+        self.records = records
+        _library.reader_open(handle.pointer, records.pointer, pixels.encode(), byref(self.pointer))
         self.image = _library.Image()
-
-    def __del__(self) -> None:
-        if self.pointer:
-            self._close(self.pointer)
 
     def original(self, number: int, copy: Callable[[int, int], Any]) -> Any:
         """What copy(address, length) makes of a record's original file, which is borrowed until the next call."""
@@ -168,24 +153,31 @@ class Reader:
 class ReaderPool:
     """Readers for whichever threads come: each takes one that no other uses, and gives it back if nothing failed.
 
-    list's append and pop need no lock, so a fork at any moment does no harm.
+    list's append and pop need no lock, so a fork at any moment does no harm. What reads through a cache is begun with
+    the first record, and anew in a forked child: an index that nobody reads from this way wants nothing of the cache.
     """
 
     KEPT = 8
 
-    def __init__(self, handle: _Handle, pixels: str) -> None:
+    def __init__(self, handle: _Handle, cache: Cache, pixels: str) -> None:
         self._handle = handle
+        self._cache = cache
         self._pixels = pixels
+        self._records: Optional[CachedRecords] = None
         self._idle: List[Reader] = []
 
     def take(self) -> Reader:
+        records = self._records
+        if records is None or (records.pointer and records.process != os.getpid()):
+            records = self._records = CachedRecords(self._handle, self._cache.open())
+            self._idle = []
         try:
             return self._idle.pop()
         except IndexError:
-            return Reader(self._handle, self._pixels)
+            return Reader(self._handle, records, self._pixels)
 
     def give(self, reader: Reader) -> None:
-        if len(self._idle) < self.KEPT:
+        if len(self._idle) < self.KEPT and reader.records is self._records:
             self._idle.append(reader)
 
 
@@ -200,25 +192,31 @@ class Index:
     An index and its shards may stand behind URLs (http, https, s3): `origins` are servers that have the same shards,
     `user` and `password` theirs. Without them the environment says (HEADRACE_ORIGINS, HEADRACE_USER,
     HEADRACE_PASSWORD). Threads may share it, and so may forked processes. It pickles as its path and these.
+
+    Records are kept in the folder `cache`, which never takes more than `cache_size` ("200G" or a number of bytes), and
+    read from there the next time, by whichever process of this machine; without them the environment says
+    (HEADRACE_CACHE, HEADRACE_CACHE_SIZE), and `cache=""` is none. Such a folder belongs on a local disk.
     """
 
     def __init__(self, path: Path, *, origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
-                 password: Optional[str] = None) -> None:
+                 password: Optional[str] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
         self.path = os.fspath(path)
         self._access = Access(origins, user, password)
+        self._cache = Cache(cache, cache_size)
         self._open()
 
     def _open(self) -> None:
         self._handle = _Handle(self.path, self._access)
         self._count: int = self._handle.description.count
-        self._readers = ReaderPool(self._handle, "pillow")
+        self._opened = self._cache.open()
+        self._readers = ReaderPool(self._handle, self._cache, "pillow")
 
     def __getstate__(self) -> Dict[str, Any]:
         path = self.path if is_url(self.path) else os.path.abspath(self.path)
-        return {"path": path, "count": len(self), "access": self._access}
+        return {"path": path, "count": len(self), "access": self._access, "cache": self._cache}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
-        self.path, self._access = state["path"], state["access"]
+        self.path, self._access, self._cache = state["path"], state["access"], state["cache"]
         self._open()
         if self._count != state["count"]:
             raise _library.HeadraceError(f"'{self.path}' has {self._count} records, but had {state['count']} in the "
@@ -232,11 +230,11 @@ class Index:
 
     def close(self) -> None:
         """Closes the index, as soon as no array or loader uses it any more."""
-        for name in ("_handle", "_readers"):
+        for name in ("_handle", "_opened", "_readers"):
             self.__dict__.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_handle", "_readers"):
+        if name in ("_handle", "_opened", "_readers"):
             raise ValueError(f"'{self.path}' was closed")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 

@@ -10,6 +10,7 @@ or a sequence of them. Hosts alone do not say where the shards of a local root a
 import os
 from typing import Any, Callable, Optional, Sequence, Union
 
+from headrace.cache import Size
 from headrace.image_folder import ImageFolder
 from headrace.index import Path, is_url
 
@@ -20,18 +21,20 @@ class KSpeedImageFolder(ImageFolder):
     """torchvision's ImageFolder from an index: items are (PIL image in RGB, label).
 
     The second argument has no meaning here and is None, as in the guide. `workers` is not needed: whoever iterates
-    brings their own.
+    brings their own. `cache` and `cache_size` are Index's.
     """
 
     def __init__(self, root: Path, placement: None = None, workers: int = 0, iplist: Servers = None,
                  user: Optional[str] = None, password: Optional[str] = None,
                  transform: Optional[Callable[[Any], Any]] = None,
-                 target_transform: Optional[Callable[[int], Any]] = None) -> None:
+                 target_transform: Optional[Callable[[int], Any]] = None, *, cache: Optional[Path] = None,
+                 cache_size: Size = None) -> None:
         if placement is not None:
             raise ValueError(f"the second argument is {placement!r}, expected None")
         servers = iplist if isinstance(iplist, str) else ",".join(iplist or ())
         origins = servers if is_url(servers) or is_url(os.fspath(root)) else None
-        super().__init__(root, transform, target_transform, origins=origins or None, user=user, password=password)
+        super().__init__(root, transform, target_transform, origins=origins or None, user=user, password=password,
+                         cache=cache, cache_size=cache_size)
 
 
 class KSpeedFolder(KSpeedImageFolder):

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from headrace import _library
+from headrace.cache import Cache, Size
 from headrace.index import Index, Memory, Path
 
 _TYPES = {"u8": ("|u1", 1), "f32": ("<f4", 4), "f16": ("<f2", 2), "bf16": ("<u2", 2)}
@@ -28,16 +29,16 @@ def _stop_all() -> None:
 atexit.register(_stop_all)
 
 
-class _Handle:
+class _Handle(_library.OwnHandle):
     """A loader of the library. What holds a batch holds this, and this holds the index."""
 
-    def __init__(self, index: Any, options: _library.LoaderOptions, label_map: Optional[np.ndarray],
-                 pin: bool) -> None:
-        self.pointer = c_void_p()
-        self.process = os.getpid()
-        self._kept = index, label_map
+    def __init__(self, index: _library.Handle, cache: _library.Handle, options: _library.LoaderOptions,
+                 label_map: Optional[np.ndarray], pin: bool) -> None:
+        super().__init__(_library.loader_close, index, cache)
+        self._label_map = label_map
+        options.cache = cache.pointer
         self._pinned: Optional[Dict[int, Any]] = {} if pin else None
-        self._stop, self._close = _library.loader_stop, _library.loader_close
+        self._stop = _library.loader_stop
         self.release = _library.batch_release
         _library.loader_open(index.pointer, byref(options), byref(self.pointer))
         _running.add(self)
@@ -59,12 +60,11 @@ class _Handle:
             self._pinned[address] = runtime
 
     # In a forked child the threads are not there to be joined: its copy of the memory goes with the process.
-    def __del__(self) -> None:
-        if not self.pointer or self.process != os.getpid():
-            return
-        for address, runtime in (self._pinned or {}).items():
-            runtime.cudaHostUnregister(address)
-        self._close(self.pointer)
+    def _end(self) -> None:
+        if self.process == os.getpid():
+            for address, runtime in (self._pinned or {}).items():
+                runtime.cudaHostUnregister(address)
+        super()._end()
 
 
 class _Slot:
@@ -73,10 +73,12 @@ class _Slot:
     def __init__(self, handle: _Handle, batch: int) -> None:
         self._handle = handle
         self._batch = c_void_p(batch)
+        handle.hold()
 
     def __del__(self) -> None:
         if self._handle.process == os.getpid():
             self._handle.release(self._batch)
+        self._handle.drop()
 
 
 class Batch(Tuple[Any, Any]):
@@ -114,6 +116,8 @@ class Loader:
     on_error      "fail", or "skip": a bad record's place is black and has label -1
     label_map     for each class of the index the label to give out
     pin_memory    None: where output is "torch" and CUDA is there
+    cache, cache_size   a folder that keeps records, ahead of time and by when they are needed next, and its size (see
+                  Index); None: the index's
     """
 
     def __init__(self, index: Union[Index, Path], batch_size: int = 256, *, mode: str = "train", rank: int = 0,
@@ -124,10 +128,13 @@ class Loader:
                  order: str = "shuffle", window: int = 0, seed: int = 0, output: str = "numpy", threads: int = 0,
                  slots: int = 0, memory: int = 0, background: bool = False, drop_last: bool = False,
                  on_error: str = "fail", label_map: Optional[Sequence[int]] = None,
-                 pin_memory: Optional[bool] = None) -> None:
+                 pin_memory: Optional[bool] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
         if output not in ("numpy", "torch"):
             raise ValueError(f"output is {output!r}, expected 'numpy' or 'torch'")
-        self.index = index if isinstance(index, Index) else Index(index)
+        if not isinstance(index, Index):
+            index = Index(index, cache=cache, cache_size=cache_size)
+        self.index = index
+        self._cache = index._cache if cache is None and cache_size is None else Cache(cache, cache_size)
         self.batch_size, self.rank, self.world_size = batch_size, rank, world_size
         self._options: Dict[str, Any] = {
             "seed": seed, "window": window, "memory_bytes": memory, "mode": mode, "order": order, "pixels": pixels,
@@ -155,7 +162,8 @@ class Loader:
                                  f"{len(self.index.classes)} classes of '{self.index.path}'")
             self._lock = threading.Lock()
             self._iterations += 1
-            self._handle = _Handle(self.index._handle, self._library_options(), self._label_map, self._pins())
+            self._handle = _Handle(self.index._handle, self._cache.open(), self._library_options(), self._label_map,
+                                   self._pins())
             self._steps: int = _library.loader_steps(self._handle.pointer)
         return self._handle
 

@@ -139,7 +139,7 @@ class RecordImages:
 
     def __init__(self, index: Index) -> None:
         passes = "pillow13" if int(pillow_version.split(".")[0]) >= 13 else "pillow"
-        self._pool = ReaderPool(index._handle, passes)
+        self._pool = ReaderPool(index._handle, index._cache, passes)
 
     def open(self, number: int) -> RecordImage:
         reader = self._pool.take()

@@ -15,6 +15,7 @@ import torch.distributed
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
+from headrace.cache import Size
 from headrace.image_folder import ImageFolder
 from headrace.index import Index, Path, is_url
 from headrace.loader import Loader
@@ -194,10 +195,11 @@ def _evaluated(loader: Loader) -> Iterator[Tensors]:
 
 
 def _index_batches(path: str, train: bool, batch_size: int, num_classes: int, one_hot: bool, start_epoch: int,
-                   workers: int, prefetch_factor: int, memory_format: torch.memory_format, **options: Any) -> Batches:
+                   workers: int, prefetch_factor: int, memory_format: torch.memory_format, cache: Optional[Path],
+                   cache_size: Size, **options: Any) -> Batches:
     """Batches that the library makes: finished on the CPU, as bytes for a GPU, which normalises them."""
     rank, world = rank_and_world()
-    index = Index(path)
+    index = Index(path, cache=cache, cache_size=cache_size)
     _check_classes(len(index.classes), path, num_classes)
     if not train:
         batch_size = _even_batch(len(index), batch_size, world)
@@ -222,20 +224,22 @@ def get_train_loader(data_path: Path, image_size: int, batch_size: int, num_clas
                      interpolation: str = "bilinear", augmentation: Any = None, start_epoch: int = 0, workers: int = 5,
                      _worker_init_fn: Any = None, prefetch_factor: int = 2,
                      memory_format: torch.memory_format = torch.contiguous_format, *, pixels: str = "pillow",
-                     seed: Optional[int] = None) -> Tuple[Batches, int]:
+                     seed: Optional[int] = None, cache: Optional[Path] = None,
+                     cache_size: Size = None) -> Tuple[Batches, int]:
     """Random crops and flips of DATA/train.idx, or of the folder DATA/train; `batch_size` is that of this rank.
 
     The library's threads make the batches; with bicubic interpolation or an augmentation ("autoaugment" or a transform
     of PIL images), torchvision's transforms do, in worker processes. The order and the crops depend on `seed`, None: on
-    what rank 0 gave to torch.manual_seed().
+    what rank 0 gave to torch.manual_seed(). `cache` and `cache_size` are Index's.
     """
     path = part_path(data_path, True)
     if interpolation == "bilinear" and augmentation is None:
         batches = _index_batches(path, True, batch_size, num_classes, one_hot, start_epoch, workers, prefetch_factor,
-                                 memory_format, image_size=image_size, pixels=pixels,
+                                 memory_format, cache, cache_size, image_size=image_size, pixels=pixels,
                                  seed=_seed_of_all() if seed is None else seed)
     else:
-        folder = ImageFolder(path, _train_transform(image_size, interpolation, augmentation))
+        folder = ImageFolder(path, _train_transform(image_size, interpolation, augmentation), cache=cache,
+                             cache_size=cache_size)
         batches = _folder_batches(folder, True, batch_size, num_classes, one_hot, start_epoch, workers, _worker_init_fn,
                                   prefetch_factor, memory_format)
     return batches, len(batches)
@@ -244,14 +248,17 @@ def get_train_loader(data_path: Path, image_size: int, batch_size: int, num_clas
 def get_val_loader(data_path: Path, image_size: int, batch_size: int, num_classes: int, one_hot: bool,
                    interpolation: str = "bilinear", workers: int = 5, _worker_init_fn: Any = None,
                    crop_padding: int = 32, memory_format: torch.memory_format = torch.contiguous_format,
-                   prefetch_factor: int = 2, *, pixels: str = "pillow") -> Tuple[Batches, int]:
+                   prefetch_factor: int = 2, *, pixels: str = "pillow", cache: Optional[Path] = None,
+                   cache_size: Size = None) -> Tuple[Batches, int]:
     """Centre crops of DATA/val.idx, or of the folder DATA/val, in the index's order; over all ranks each image once."""
     path = part_path(data_path, False)
     if interpolation == "bilinear":
         batches = _index_batches(path, False, batch_size, num_classes, one_hot, 0, workers, prefetch_factor,
-                                 memory_format, val_resize=image_size + crop_padding, val_crop=image_size, pixels=pixels)
+                                 memory_format, cache, cache_size, val_resize=image_size + crop_padding,
+                                 val_crop=image_size, pixels=pixels)
     else:
-        folder = ImageFolder(path, _val_transform(image_size, crop_padding, interpolation))
+        folder = ImageFolder(path, _val_transform(image_size, crop_padding, interpolation), cache=cache,
+                             cache_size=cache_size)
         batches = _folder_batches(folder, False, batch_size, num_classes, one_hot, 0, workers, _worker_init_fn,
                                   prefetch_factor, memory_format)
     return batches, len(batches)

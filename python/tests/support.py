@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from functools import lru_cache
@@ -80,6 +81,15 @@ def packed(encoding: str) -> str:
     path = str(folder() / f"{encoding}.idx")
     run(PROGRAM, "pack", drawn(), "-o", path, "--encoding", encoding, "--quiet")
     return path
+
+
+def serve(test: unittest.TestCase, *options: str) -> str:
+    """A server of the temporary folder, with faults, until the test ends: its URL."""
+    script = ROOT / "tests" / "support" / "fault_server.py"
+    server = subprocess.Popen([sys.executable, str(script), str(folder()), *options], text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE)
+    test.addCleanup(server.communicate)
+    return f"http://127.0.0.1:{int(server.stdout.readline())}"
 
 
 def roots():

@@ -3,7 +3,6 @@
 import os
 import pathlib
 import pickle
-import subprocess
 import sys
 import unittest
 
@@ -62,11 +61,7 @@ class KSpeedTest(unittest.TestCase):
 class UrlTest(unittest.TestCase):
     def setUp(self):
         support.packed("jpeg")
-        script = support.ROOT / "tests" / "support" / "fault_server.py"
-        self.server = subprocess.Popen([sys.executable, str(script), str(support.folder())], text=True,
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.addCleanup(self.server.communicate)
-        self.at = f"http://127.0.0.1:{int(self.server.stdout.readline())}"
+        self.at = support.serve(self)
 
     def same(self, index):
         local = headrace.Index(support.packed("jpeg"))
