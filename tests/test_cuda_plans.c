@@ -32,21 +32,37 @@ static int load_driver(void **state)
     return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? 0 : -1;
 }
 
-static struct planner *open_planner(const char *device, enum train_dtype dtype,
-                                    uint64_t workspace_limit, const char *cache_folder)
+static struct planner *open_planner_as(const char *device, const struct planner_config *how)
 {
     CLEANUP(buffer_done) struct buffer json = {0};
     const struct device_entry *entry;
     struct planner *planner;
     assert_ok(device_table_find(device, &entry));
     assert_ok(device_entry_json(entry, &json));
-    struct planner_config config = {.device_name = entry->title,
-                                    .dtype = dtype,
-                                    .workspace_limit = workspace_limit,
-                                    .cache_folder = cache_folder};
+    struct planner_config config = *how;
+    config.device_name = entry->title;
     assert_ok(buffer_text(&json, &config.device_json));
     assert_ok(planner_open(&config, &planner));
     return planner;
+}
+
+static struct planner *open_planner(const char *device, enum train_dtype dtype,
+                                    uint64_t workspace_limit, const char *cache_folder)
+{
+    const struct planner_config how = {.dtype = dtype,
+                                       .workspace_limit = workspace_limit,
+                                       .cache_folder = cache_folder};
+    return open_planner_as(device, &how);
+}
+
+/* One that makes forecasts. */
+static struct planner *open_forecaster(const char *device, enum train_dtype dtype,
+                                       uint64_t workspace_limit)
+{
+    const struct planner_config how = {.dtype = dtype,
+                                       .workspace_limit = workspace_limit,
+                                       .uncompiled = true};
+    return open_planner_as(device, &how);
 }
 
 /* --- The layers of the networks --------------------------------------------------------------- */
@@ -106,6 +122,18 @@ static void make_plan(struct planner *planner, enum pattern pattern,
     assert_ptr_equal(strstr(cudnn_plan_tag(plan), pattern_names[pattern]), cudnn_plan_tag(plan));
 }
 
+/* A forecast chooses the same engine with the same workspace as what makes the plan. */
+static void make_plan_twice(struct planner *planner, struct planner *forecaster,
+                            enum pattern pattern, const struct pattern_shape *shape)
+{
+    CLEANUP(cudnn_plan_close) struct cudnn_plan *plan = NULL;
+    CLEANUP(cudnn_plan_close) struct cudnn_plan *forecast = NULL;
+    assert_ok(cudnn_plan_open(planner, pattern, shape, &plan));
+    assert_ok(cudnn_plan_open(forecaster, pattern, shape, &forecast));
+    assert_ptr_equal(strstr(cudnn_plan_tag(plan), pattern_names[pattern]), cudnn_plan_tag(plan));
+    assert_string_equal(cudnn_plan_tag(forecast), cudnn_plan_tag(plan));
+}
+
 /* Whether a layer of the first convolution, which has no relu before it and no gradient at its
  * input, makes sense for a pattern. */
 static bool takes_stem(enum pattern pattern)
@@ -158,6 +186,8 @@ static void test_convolutions_h200(void **state)
 static void check_patterns(const char *device, enum train_dtype dtype, size_t layers_each)
 {
     CLEANUP(planner_close) struct planner *planner = open_planner(device, dtype, MIB(256), NULL);
+    CLEANUP(planner_close)
+    struct planner *forecaster = open_forecaster(device, dtype, MIB(256));
     for (unsigned p = 0; p < PATTERN_COUNT; p++) {
         struct layers layers;
         collect_layers(pattern_node(p), &layers);
@@ -172,7 +202,7 @@ static void check_patterns(const char *device, enum train_dtype dtype, size_t la
                 assert_fails(cudnn_plan_open(planner, p, shape, &none), STATUS_UNSUPPORTED,
                              pattern_names[p]);
             else
-                make_plan(planner, p, shape);
+                make_plan_twice(planner, forecaster, p, shape);
         }
         assert_true(made > 0);
     }
@@ -263,6 +293,24 @@ static void test_refusals(void **state)
     assert_fails(planner_open(&config, &none), STATUS_FAILED, "the description of a device");
     const struct device_entry *entry;
     assert_fails(device_table_find("h20", &entry), STATUS_USAGE, "a100, ");
+}
+
+/* cuDNN has no BN for 2^31 elements, compiled or not, and the message says that size is why. */
+static void test_too_large(void **state)
+{
+    (void)state;
+    CLEANUP(planner_close)
+    struct planner *planner = open_planner("b200", DTYPE_BF16, MIB(64), NULL);
+    CLEANUP(planner_close)
+    struct planner *forecaster = open_forecaster("b200", DTYPE_BF16, MIB(64));
+    struct pattern_shape stem = {.batch = 2674, .height = 112, .width = 112, .in = 64};
+    struct cudnn_plan *plan = NULL;
+    make_plan_twice(planner, forecaster, PATTERN_BN_RELU, &stem);
+    stem.batch++;
+    assert_fails(cudnn_plan_open(planner, PATTERN_BN_RELU, &stem, &plan), STATUS_UNSUPPORTED,
+                 "a tensor of 2147532800 elements, of 2^31 or more");
+    assert_fails(cudnn_plan_open(forecaster, PATTERN_BN_RELU, &stem, &plan), STATUS_UNSUPPORTED,
+                 "a tensor of 2147532800 elements, of 2^31 or more");
 }
 
 /* All devices that can be named are ones that cuDNN knows. */
@@ -368,15 +416,11 @@ static void test_cache_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cache_files),
-        cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_convolutions_a100),
-        cmocka_unit_test(test_convolutions_h200),
-        cmocka_unit_test(test_patterns_a100),
-        cmocka_unit_test(test_patterns_h200),
+        cmocka_unit_test(test_cache_files),       cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_refusals),          cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_devices),           cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_convolutions_a100), cmocka_unit_test(test_convolutions_h200),
+        cmocka_unit_test(test_patterns_a100),     cmocka_unit_test(test_patterns_h200),
         cmocka_unit_test(test_all_plans),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);

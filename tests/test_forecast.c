@@ -111,21 +111,82 @@ static void test_numbers(void **state)
     check_numbers(&options);
 }
 
-/* The largest batch fits, and one more does not. */
+static struct forecast *make_batch(struct train_options *options, uint64_t batch)
+{
+    options->batch_size = (int64_t)batch;
+    return make(options);
+}
+
+/* The largest batch fits, and the next larger one does not or cannot be planned; likewise the
+ * largest one that needs no slower operations. Gives the forecast of the batch asked for. */
+static struct forecast *check_largest(struct train_options *options)
+{
+    struct forecast *small = make(options);
+    const uint64_t step = small->largest_batch / small->largest_device_batch;
+    assert_true(small->largest_device_batch > small->division.device_batch);
+    CLEANUP(forecast_free) struct forecast *largest = make_batch(options, small->largest_batch);
+    assert_true(largest->memory.device_bytes <= largest->memory.capacity_bytes);
+    assert_int_equal(largest->largest_device_batch, small->largest_device_batch);
+    assert_int_equal(largest->slow_reason != NULL, small->fast_end_reason != NULL);
+    options->batch_size += (int64_t)step;
+    if (small->next_refusal) {
+        struct forecast *none = NULL;
+        assert_fails(forecast_make(options, alone, NULL, &none), STATUS_UNSUPPORTED,
+                     "of 2^31 or more");
+    } else {
+        CLEANUP(forecast_free) struct forecast *larger = make(options);
+        assert_true(larger->memory.device_bytes > larger->memory.capacity_bytes);
+        assert_int_equal(larger->memory.device_bytes, small->next_bytes);
+        assert_int_equal(larger->largest_device_batch, small->largest_device_batch);
+    }
+    if (small->fast_end_reason) {
+        CLEANUP(forecast_free) struct forecast *fast = make_batch(options, small->fast_batch);
+        CLEANUP(forecast_free)
+        struct forecast *slower = make_batch(options, small->fast_batch + step);
+        assert_null(fast->slow_reason);
+        assert_non_null(slower->slow_reason);
+    }
+    return small;
+}
+
 static void test_largest(void **state)
 {
     (void)state;
     struct train_options options = small_options();
-    CLEANUP(forecast_free) struct forecast *small = make(&options);
-    assert_true(small->largest_device_batch > 8);
-    options.batch_size = small->largest_device_batch;
-    CLEANUP(forecast_free) struct forecast *largest = make(&options);
-    assert_true(largest->memory.device_bytes <= largest->memory.capacity_bytes);
-    assert_int_equal(largest->largest_device_batch, small->largest_device_batch);
-    options.batch_size++;
-    CLEANUP(forecast_free) struct forecast *larger = make(&options);
-    assert_true(larger->memory.device_bytes > larger->memory.capacity_bytes);
-    assert_int_equal(larger->largest_device_batch, small->largest_device_batch);
+    CLEANUP(forecast_free) struct forecast *small = check_largest(&options);
+    assert_null(small->fast_end_reason);
+}
+
+/* With cuDNN's plans for GPUs that are only described: memory is the bound, and how many elements
+ * cuDNN counts; from some size on there are no fused patterns. */
+static void test_largest_gpu(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *device;
+        int64_t gpus, accumulate;
+        bool is_refused;
+    } cases[] = {
+        {"l4", 2, 2, false},
+        {"a100", 1, 1, true},
+    };
+    const struct backend_module *module = NULL;
+    struct status found = module_find("cuda", &module);
+    if (found.code != STATUS_DONE) {
+        status_ignore(found);
+        skip();
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        struct train_options options = small_options();
+        options.device = DEVICE_CUDA;
+        options.plan_device = cases[i].device;
+        options.gpus = cases[i].gpus;
+        options.accumulate = cases[i].accumulate;
+        options.image_size = 224;
+        CLEANUP(forecast_free) struct forecast *small = check_largest(&options);
+        assert_int_equal(small->next_refusal != NULL, cases[i].is_refused);
+        assert_non_null(small->fast_end_reason);
+    }
 }
 
 static void test_options(void **state)
@@ -156,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_largest),
+        cmocka_unit_test(test_largest_gpu),
         cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, open_comm, close_comm);

@@ -38,16 +38,6 @@ extern const char *const train_dtype_names[]; /* by value; ends in NULL */
 
 struct comm; /* train/comm.h */
 
-/* A backend that is only asked what training would take: nothing is allocated on the device or
- * computed there, so that none needs to be. Of its functions only those that open and close,
- * store_begin, store_average, memory and plan_choices may be called. */
-enum forecast_mode {
-    FORECAST_NONE = 0,
-    FORECAST_PLANS, /* as training would plan */
-    FORECAST_SIZES, /* quicker: what takes long to plan has its tensors, but no choice and no
-                       workspace */
-};
-
 /* What memory is for. */
 enum memory_kind {
     MEMORY_PARAMETERS = 0, /* and copies of them as plans want them */
@@ -88,7 +78,10 @@ struct backend_config {
     bool deterministic;
     bool tune;              /* time the plans that are to choose from */
     const char *plan_cache; /* folder of plans made before, borrowed for the call; NULL: none */
-    enum forecast_mode forecast;
+    /* The backend is only asked what training would take: nothing is allocated on the device,
+     * computed or compiled there, so that none needs to be. Only those functions may be called that
+     * open and close, store_begin, store_average, memory, plan_slow_reason and plan_choices. */
+    bool forecast;
     const char *forecast_device; /* a device by name, borrowed for the call; NULL: the first one
                                     that is there */
 };
@@ -254,6 +247,9 @@ struct backend_ops {
     struct status (*plan_logits)(struct plan *plan, float *ret_logits);
     /* Bytes held by the plan and store, for the log. */
     uint64_t (*plan_bytes)(const struct plan *plan);
+    /* Why operations were planned that are slower than the usual ones, borrowed from the plan;
+     * NULL: they were not. The function may be NULL, too: they never are. */
+    const char *(*plan_slow_reason)(const struct plan *plan);
 
     /* For forecasts; NULL: this backend makes none. */
     /* What the stores and plans opened so far would hold. */

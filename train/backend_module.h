@@ -39,13 +39,14 @@ struct status plan_metrics(struct plan *plan, struct step_metrics *ret_metrics, 
                            size_t *ret_count);
 struct status plan_logits(struct plan *plan, float *ret_logits);
 uint64_t plan_bytes(const struct plan *plan);
+const char *plan_slow_reason(const struct plan *plan); /* where BACKEND_MODULE is given it */
 void backend_memory(const struct backend *backend, struct memory_use *ret_use);
 struct status plan_choices(const struct plan *plan, plan_choice_fn *fn, void *context);
 
 __attribute__((visibility("default"))) backend_entry_fn headrace_backend_module;
 
 /* Defines the entry; once in each module. */
-#define BACKEND_MODULE(its_name, its_average)                                                      \
+#define BACKEND_MODULE(its_name, its_average, its_slow_reason)                                     \
     const struct backend_module *headrace_backend_module(void)                                     \
     {                                                                                              \
         static const struct backend_ops ops = {                                                    \
@@ -70,6 +71,7 @@ __attribute__((visibility("default"))) backend_entry_fn headrace_backend_module;
             .plan_metrics = plan_metrics,                                                          \
             .plan_logits = plan_logits,                                                            \
             .plan_bytes = plan_bytes,                                                              \
+            .plan_slow_reason = its_slow_reason,                                                   \
             .memory = backend_memory,                                                              \
             .plan_choices = plan_choices,                                                          \
         };                                                                                         \

@@ -5,17 +5,17 @@
 #include "base/memory.h"
 #include "train/comm.h"
 #include "train/dataset.h"
+#include "train/mirrored.h"
 #include "train/module.h"
 
 /* One question: what would the plans of a batch take? */
 struct question {
-    const struct train_options *options;
+    struct train_options options; /* with --synthetic where no data was named */
+    struct train_options asked;   /* without */
     const struct backend_module *module;
     const struct dataset *data;
     const struct network *network;
     struct comm *comm;
-    const struct train_options *asked; /* without what is assumed where no data was named */
-    enum forecast_mode mode;
     uint32_t image_size, val_crop;
 };
 
@@ -42,9 +42,9 @@ CLEANUP_VALUE(answering_done, struct answering)
 
 static struct status backend_start(const struct question *question, struct answering *answering)
 {
-    const struct train_options *options = question->options;
+    const struct train_options *options = &question->options;
     struct backend_config config = train_options_backend(options, question->comm);
-    config.forecast = question->mode;
+    config.forecast = true;
     config.forecast_device = options->plan_device;
     answering->ops = question->module->ops;
     if (!answering->ops->memory)
@@ -58,7 +58,7 @@ static struct status backend_start(const struct question *question, struct answe
 /* Rates as an epoch has them: they take memory, their values do not matter. */
 static struct status updates_start(const struct question *question, struct answering *answering)
 {
-    const struct train_options *options = question->options;
+    const struct train_options *options = &question->options;
     CLEANUP(memory_free) double *rates = NULL;
     const uint64_t steps = dataset_train_steps(question->data, options);
     TRY(memory_alloc(steps ? steps : 1, sizeof *rates, &rates));
@@ -72,10 +72,22 @@ static struct status updates_start(const struct question *question, struct answe
     return OK;
 }
 
+static struct plan_config eval_config(const struct question *question,
+                                      const struct division *division)
+{
+    return (struct plan_config){
+        .mode = PLAN_EVAL,
+        .batch =
+            dataset_val_batch(question->data, &question->options, division) / division->processes,
+        .height = question->val_crop,
+        .width = question->val_crop,
+    };
+}
+
 static struct status plans_start(const struct question *question, const struct division *division,
                                  struct answering *answering, struct memory_use *ret_uses)
 {
-    const struct train_options *options = question->options;
+    const struct train_options *options = &question->options;
     const struct backend_ops *ops = answering->ops;
     const struct plan_config train = {
         .mode = PLAN_TRAIN,
@@ -86,12 +98,7 @@ static struct status plans_start(const struct question *question, const struct d
         .adds = division->accumulate > 1,
         .mixes = options->mixup > 0,
     };
-    const struct plan_config eval = {
-        .mode = PLAN_EVAL,
-        .batch = dataset_val_batch(question->data, options, division) / division->processes,
-        .height = question->val_crop,
-        .width = question->val_crop,
-    };
+    const struct plan_config eval = eval_config(question, division);
     ops->memory(answering->backend, &ret_uses[FORECAST_STORE]);
     TRY(ops->plan_open(answering->store, &train, &answering->train));
     ops->memory(answering->backend, &ret_uses[FORECAST_TRAINING]);
@@ -109,7 +116,7 @@ static struct status answering_start(const struct question *question, struct div
     TRY(backend_start(question, answering));
     division->replicas = answering->ops->replicas(answering->backend);
     if (!division->device_batch)
-        TRY(division_make((uint32_t)question->options->batch_size, division));
+        TRY(division_make((uint32_t)question->options.batch_size, division));
     TRY(answering->ops->store_open(answering->backend, question->network, &answering->store));
     TRY(updates_start(question, answering));
     return plans_start(question, division, answering, ret_uses);
@@ -118,7 +125,7 @@ static struct status answering_start(const struct question *question, struct div
 static uint64_t average_bytes(const struct question *question)
 {
     uint64_t bytes = 0;
-    if (question->options->ema == 0 || question->module->ops->store_average)
+    if (question->options.ema == 0 || question->module->ops->store_average)
         return 0;
     for (size_t i = 0; i < question->network->param_count; i++)
         if (question->network->params[i].kind != PARAM_COUNTER)
@@ -132,13 +139,16 @@ static struct status memory_sum(const struct question *question, const struct di
 {
     const struct memory_use *all = &uses[FORECAST_EVALUATION];
     struct tensor_format format = tensor_format_imagenet;
+    const struct plan_config eval = eval_config(question, division);
     answering->ops->input_format(answering->backend, &format);
     *ret_memory = (struct forecast_memory){
         .pinned_bytes = all->pinned_bytes * division->replicas,
         .average_bytes = average_bytes(question),
         .reserved_bytes = all->reserved_bytes,
     };
-    TRY(dataset_bytes(question->data, question->asked, division, &format, question->image_size,
+    if (answering->eval && question->options.val_flip)
+        ret_memory->mirrored_bytes = mirrored_bytes(&eval, &format, question->network->classes);
+    TRY(dataset_bytes(question->data, &question->asked, division, &format, question->image_size,
                       answering->eval != NULL, &ret_memory->loader_bytes));
     for (int part = 0; part < FORECAST_PART_COUNT; part++)
         for (int kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
@@ -147,7 +157,8 @@ static struct status memory_sum(const struct question *question, const struct di
             ret_memory->device_bytes += uses[part].bytes[kind] - before;
         }
     if (all->on_host)
-        ret_memory->device_bytes += ret_memory->loader_bytes + ret_memory->average_bytes;
+        ret_memory->device_bytes +=
+            ret_memory->loader_bytes + ret_memory->average_bytes + ret_memory->mirrored_bytes;
     if (all->capacity_bytes > all->reserved_bytes)
         ret_memory->capacity_bytes = all->capacity_bytes - all->reserved_bytes;
     return OK;
@@ -174,6 +185,12 @@ static struct status device_note(const struct answering *answering, struct forec
     return string_copy(text, &forecast->device);
 }
 
+static const char *slow_reason(const struct answering *answering)
+{
+    const struct backend_ops *ops = answering->ops;
+    return ops->plan_slow_reason ? ops->plan_slow_reason(answering->train) : NULL;
+}
+
 /* The forecast of the batch that was asked for. */
 static struct status forecast_asked(const struct question *question, struct forecast *forecast)
 {
@@ -182,90 +199,148 @@ static struct status forecast_asked(const struct question *question, struct fore
     TRY(answering_start(question, &forecast->division, &answering, uses));
     TRY(memory_sum(question, &forecast->division, &answering, uses, &forecast->memory));
     TRY(device_note(&answering, forecast));
+    if (slow_reason(&answering))
+        TRY(string_copy(slow_reason(&answering), &forecast->slow_reason));
     TRY(answering.ops->plan_choices(answering.train, choice_add, &forecast->training));
     return answering.eval
                ? answering.ops->plan_choices(answering.eval, choice_add, &forecast->evaluation)
                : OK;
 }
 
-static uint64_t workspace_of(const struct forecast_memory *memory)
+/* What a batch would take. */
+struct measured {
+    uint64_t bytes;    /* of a device */
+    char *refusal;     /* why it cannot be planned; NULL: it can */
+    char *slow_reason; /* as in struct forecast */
+};
+static void measured_done(struct measured *measured)
 {
-    uint64_t bytes = 0;
-    for (int part = 0; part < FORECAST_PART_COUNT; part++)
-        bytes += memory->bytes[part][MEMORY_WORKSPACE];
-    return bytes;
+    memory_free(measured->refusal);
+    memory_free(measured->slow_reason);
 }
+CLEANUP_VALUE(measured_done, struct measured)
 
-/* Stands for what a batch takes that cannot be planned. */
-static const uint64_t too_much = UINT64_MAX;
-
-/* Bytes that `device_batch` images on each device take, or too_much. Workspaces that take long to
- * find out are taken to be no larger than those of the batch that was asked for. */
-static struct status size_measure(const struct question *question, const struct forecast *asked,
-                                  uint32_t device_batch, uint64_t *ret_bytes)
+static struct status size_measure(struct question *question, const struct division *asked,
+                                  uint32_t device_batch, struct measured *ret_measured)
 {
     CLEANUP(answering_done) struct answering answering = {0};
     struct memory_use uses[FORECAST_PART_COUNT];
-    struct division division = asked->division;
+    struct division division = *asked;
     struct forecast_memory memory;
     division.device_batch = device_batch;
+    question->options.batch_size = (int64_t)division_micro_batch(&division) * division.accumulate;
+    question->asked.batch_size = question->options.batch_size;
     struct status started = answering_start(question, &division, &answering, uses);
     if (started.code == STATUS_UNSUPPORTED) {
+        struct status copied = string_copy(status_message(&started), &ret_measured->refusal);
         status_ignore(started);
-        *ret_bytes = too_much;
-        return OK;
+        return copied;
     }
     TRY(started);
     TRY(memory_sum(question, &division, &answering, uses, &memory));
-    const uint64_t workspace = workspace_of(&memory), known = workspace_of(&asked->memory);
-    *ret_bytes = memory.device_bytes + (known > workspace ? known - workspace : 0);
+    ret_measured->bytes = memory.device_bytes;
+    return slow_reason(&answering)
+               ? string_copy(slow_reason(&answering), &ret_measured->slow_reason)
+               : OK;
+}
+
+/* The search for the largest number of images that is good: planned, it fits, and where `fast` is
+ * asked for no slower operations are planned. Numbers are of steps; each end is what was planned
+ * for the largest good one and the smallest other one that are known, 0 where none is. */
+struct search {
+    struct question *question;
+    const struct forecast *forecast;
+    uint32_t step; /* images */
+    bool fast;
+    uint32_t good, bad;
+    struct measured good_end, bad_end;
+};
+static void search_done(struct search *search)
+{
+    measured_done(&search->good_end);
+    measured_done(&search->bad_end);
+}
+CLEANUP_VALUE(search_done, struct search)
+
+static struct status search_try(struct search *search, uint32_t steps)
+{
+    CLEANUP(measured_done) struct measured measured = {0};
+    TRY(size_measure(search->question, &search->forecast->division, steps * search->step,
+                     &measured));
+    const bool good = !measured.refusal &&
+                      measured.bytes <= search->forecast->memory.capacity_bytes &&
+                      !(search->fast && measured.slow_reason);
+    struct measured *end = good ? &search->good_end : &search->bad_end;
+    measured_done(end);
+    *end = measured;
+    measured = (struct measured){0};
+    *(good ? &search->good : &search->bad) = steps;
     return OK;
 }
 
-/* A size between two that stand for what fits and what does not: where a straight line between
- * their memory meets the capacity; half-way where that is not known. */
-static uint32_t size_guess(const struct forecast_memory *memory, uint32_t fits, uint64_t fits_bytes,
-                           uint32_t fails, uint64_t fails_bytes)
+/* From `first` upwards until one is bad or `ceiling` is good. */
+static struct status search_grow(struct search *search, uint32_t first, uint32_t ceiling)
 {
-    if (fails_bytes == too_much)
-        return fits + (fails - fits) / 2;
-    double share =
-        (double)(memory->capacity_bytes - fits_bytes) / (double)(fails_bytes - fits_bytes);
-    uint32_t guess = fits + (uint32_t)(share * (fails - fits));
-    return guess <= fits ? fits + 1 : guess >= fails ? fails - 1 : guess;
+    const double capacity = (double)search->forecast->memory.capacity_bytes;
+    TRY(search_try(search, first < ceiling ? first : ceiling));
+    while (!search->bad && search->good < ceiling) {
+        const double growth = capacity / (double)search->good_end.bytes;
+        const double next = search->good * (growth < 2 ? growth * 1.02 : growth * 1.1) + 1;
+        TRY(search_try(search, next < ceiling ? (uint32_t)next : ceiling));
+    }
+    return OK;
 }
 
-/* The largest batch that a device takes at a time, up to what --batch-size takes. */
+/* Where a straight line between the memory of both ends meets the capacity. */
+static uint32_t line_guess(const struct search *search)
+{
+    const uint32_t good = search->good, bad = search->bad;
+    const uint64_t good_bytes = search->good_end.bytes;
+    const double share = (double)(search->forecast->memory.capacity_bytes - good_bytes) /
+                         ((double)search->bad_end.bytes - (double)good_bytes);
+    const uint32_t guess = good + (uint32_t)(share * (bad - good));
+    return guess <= good ? good + 1 : guess >= bad ? bad - 1 : guess;
+}
+
+/* Until the ends are neighbours. Halves the way where memory is not what is in it, and now and then
+ * where workspaces come and go with the size so that no straight line leads on. */
+static struct status search_narrow(struct search *search)
+{
+    for (unsigned tries = 1; search->bad > search->good + 1; tries++) {
+        const bool line = !search->fast && !search->bad_end.refusal && tries % 3 != 0;
+        TRY(search_try(search, line ? line_guess(search)
+                                    : search->good + (search->bad - search->good) / 2));
+    }
+    return OK;
+}
+
+/* The largest batch of this division that a device takes at a time, up to what --batch-size takes,
+ * and the largest without slower operations. */
 static struct status largest_find(struct question *question, struct forecast *forecast)
 {
-    const struct forecast_memory *memory = &forecast->memory;
     const struct division *division = &forecast->division;
     const uint32_t parts = division->processes * division->replicas * division->accumulate;
-    const uint32_t ceiling = TRAIN_BATCH_MAX / parts, step = question->options->mixup > 0 ? 2 : 1;
-    uint32_t fits = 0, fails = division->device_batch / step;
-    uint64_t fits_bytes = 0, fails_bytes = memory->device_bytes;
-    question->mode = FORECAST_SIZES;
-    while (fails_bytes <= memory->capacity_bytes && fails < ceiling / step) {
-        fits = fails;
-        fits_bytes = fails_bytes;
-        double growth = (double)memory->capacity_bytes / (double)fits_bytes;
-        double next = fits * (growth < 2 ? growth * 1.02 : growth * 1.1) + 1;
-        fails = next < ceiling / step ? (uint32_t)next : ceiling / step;
-        TRY(size_measure(question, forecast, fails * step, &fails_bytes));
+    const uint32_t step = question->options.mixup > 0 ? 2 : 1;
+    const uint32_t first = division->device_batch / step, ceiling = TRAIN_BATCH_MAX / parts / step;
+    CLEANUP(search_done)
+    struct search fits = {.question = question, .forecast = forecast, .step = step};
+    CLEANUP(search_done)
+    struct search fast = {.question = question, .forecast = forecast, .step = step, .fast = true};
+    TRY(search_grow(&fits, first ? first : 1, ceiling));
+    TRY(search_narrow(&fits));
+    forecast->largest_device_batch = forecast->fast_device_batch = fits.good * step;
+    forecast->next_bytes = fits.bad_end.bytes;
+    forecast->next_refusal = MOVE(fits.bad_end.refusal);
+    if (fits.good_end.slow_reason) {
+        fast.good = forecast->slow_reason || first > fits.good ? 0 : first;
+        fast.bad = fits.good;
+        TRY(search_narrow(&fast));
+        forecast->fast_device_batch = fast.good * step;
+        struct measured *slow = fast.bad_end.slow_reason ? &fast.bad_end : &fits.good_end;
+        forecast->fast_end_reason = MOVE(slow->slow_reason);
     }
-    if (fails_bytes <= memory->capacity_bytes)
-        fits = fails;
-    while (fails > fits + 1) {
-        uint64_t bytes;
-        uint32_t guess = size_guess(memory, fits, fits_bytes, fails, fails_bytes);
-        TRY(size_measure(question, forecast, guess * step, &bytes));
-        bool good = bytes <= memory->capacity_bytes;
-        *(good ? &fits : &fails) = guess;
-        *(good ? &fits_bytes : &fails_bytes) = bytes;
-    }
-    forecast->largest_is_planned = fails_bytes == too_much;
-    forecast->largest_device_batch = fits * step;
-    forecast->largest_batch = (uint64_t)fits * step * parts;
+    forecast->largest_batch = (uint64_t)forecast->largest_device_batch * parts;
+    forecast->fast_batch = (uint64_t)forecast->fast_device_batch * parts;
     return OK;
 }
 
@@ -274,6 +349,7 @@ static struct status network_open_for(const struct train_options *options,
 {
     uint32_t resize;
     forecast->image_size = (uint32_t)options->image_size;
+    forecast->image_size_start = train_options_ramp(options).first_size;
     train_options_geometry(options, &resize, &forecast->val_crop);
     TRY(network_open(train_options_arch(options), (uint32_t)class_table_count(data->classes),
                      &forecast->network));
@@ -287,17 +363,14 @@ struct status forecast_make(const struct train_options *options, struct comm *co
 {
     CLEANUP(forecast_free) struct forecast *forecast = NULL;
     CLEANUP(dataset_close) struct dataset *data = NULL;
-    struct train_options assumed = *options;
-    struct question question = {.options = &assumed,
-                                .asked = options,
-                                .comm = comm,
-                                .mode = FORECAST_PLANS};
+    struct question question = {.options = *options, .asked = *options, .comm = comm};
+    struct train_options *assumed = &question.options;
     const char *device = device_names[options->device];
     TRY(memory_alloc(1, sizeof *forecast, &forecast));
     forecast->has_data = options->data || options->train;
-    assumed.synthetic = !forecast->has_data;
-    TRY(dataset_open(&assumed, checkpoint ? checkpoint->classes : NULL, true, &data));
-    TRY(network_open_for(&assumed, data, forecast));
+    assumed->synthetic = !forecast->has_data;
+    TRY(dataset_open(assumed, checkpoint ? checkpoint->classes : NULL, true, &data));
+    TRY(network_open_for(assumed, data, forecast));
     TRY(module_find(options->plan_device ? device_names[DEVICE_CUDA] : device, &question.module));
     question.data = data;
     question.network = forecast->network;
@@ -309,8 +382,9 @@ struct status forecast_make(const struct train_options *options, struct comm *co
         .accumulate = (uint32_t)options->accumulate,
     };
     TRY(forecast_asked(&question, forecast));
-    forecast->val_batch = dataset_val_batch(data, &assumed, &forecast->division);
-    TRY(largest_find(&question, forecast));
+    forecast->val_batch = dataset_val_batch(data, assumed, &forecast->division);
+    if (forecast->memory.capacity_bytes)
+        TRY(largest_find(&question, forecast));
     *ret_forecast = MOVE(forecast);
     return OK;
 }
@@ -331,5 +405,8 @@ void forecast_free(struct forecast *forecast)
     network_close(forecast->network);
     memory_free(forecast->sizes);
     memory_free(forecast->device);
+    memory_free(forecast->slow_reason);
+    memory_free(forecast->next_refusal);
+    memory_free(forecast->fast_end_reason);
     memory_free(forecast);
 }

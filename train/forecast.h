@@ -26,6 +26,7 @@ struct forecast_memory {
     uint64_t loader_bytes;   /* of this process: batches and scratch of the loader */
     uint64_t pinned_bytes;   /* of this process: batches on their way to the devices */
     uint64_t average_bytes;  /* of this process: what --ema keeps on the host */
+    uint64_t mirrored_bytes; /* of this process: the other halves of --val-flip's pairs */
     uint64_t capacity_bytes; /* of the device, less what is reserved; 0: not known */
     uint64_t reserved_bytes;
 };
@@ -42,7 +43,8 @@ struct forecast_choices {
 
 struct forecast {
     struct network *network;
-    uint32_t (*sizes)[2]; /* by node: height, width of its output */
+    uint32_t (*sizes)[2];      /* by node: height, width of its output */
+    uint32_t image_size_start; /* where crops grow during the run, else image_size */
     uint32_t image_size, val_crop, val_batch;
     bool has_data; /* else 1000 classes, or --synthetic-classes */
     char *device;  /* as the backend describes itself */
@@ -50,9 +52,18 @@ struct forecast {
     struct division division;
     struct forecast_memory memory;
     struct forecast_choices training, evaluation;
+    char *slow_reason; /* why training was planned with slower operations; NULL: it was not */
+
+    /* The largest batch that fits, to one image a device (two with --mixup): it was planned and so
+     * was the next one, which does not fit. */
     uint32_t largest_device_batch; /* images of one device at a time; 0: not even one fits */
     uint64_t largest_batch;        /* the global batch of that */
-    bool largest_is_planned;       /* no larger one can be planned, though memory may be left */
+    uint64_t next_bytes;           /* of a device, that the next one needs; 0: it was not planned */
+    char *next_refusal;            /* why it cannot be planned; NULL: it can, or none is larger */
+    /* The largest that fits and needs no slower operations; 0: none. */
+    uint32_t fast_device_batch;
+    uint64_t fast_batch;
+    char *fast_end_reason; /* why larger ones do; NULL: the largest of all does not */
 };
 
 /* Forecasts `trainer_open` with these options, as setup_make completed them; `checkpoint` may be

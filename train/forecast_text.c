@@ -106,7 +106,22 @@ static struct status memory_append(const struct forecast_memory *memory, struct 
     if (memory->average_bytes)
         TRY(buffer_append_text(text, ", %.3f GiB for the average of --ema",
                                gib(memory->average_bytes)));
+    if (memory->mirrored_bytes)
+        TRY(buffer_append_text(text, ", %.3f GiB for the mirror images of --val-flip",
+                               gib(memory->mirrored_bytes)));
     return buffer_append_text(text, "\n");
+}
+
+/* What comes after the largest batch, which shows that it is the largest. */
+static struct status next_append(const struct forecast *forecast, struct buffer *text)
+{
+    if (forecast->next_refusal)
+        return buffer_append_text(text, "; the next one cannot be planned: %s\n",
+                                  forecast->next_refusal);
+    if (forecast->next_bytes)
+        return buffer_append_text(text, "; the next one needs %.3f GiB\n",
+                                  gib(forecast->next_bytes));
+    return buffer_append_text(text, "; --batch-size takes no more\n");
 }
 
 static struct status largest_append(const struct forecast *forecast, struct buffer *text)
@@ -119,25 +134,51 @@ static struct status largest_append(const struct forecast *forecast, struct buff
     if (memory->reserved_bytes)
         TRY(buffer_append_text(text, " (%.3f more are left to the driver and its context)",
                                gib(memory->reserved_bytes)));
-    if (memory->device_bytes > memory->capacity_bytes)
-        TRY(buffer_append_text(text, ": it does not fit"));
+    TRY(buffer_append_text(text, memory->device_bytes > memory->capacity_bytes
+                                     ? ": it does not fit\n"
+                                     : "\n"));
     if (!forecast->largest_device_batch)
-        return buffer_append_text(text, "; no batch fits\n");
-    return buffer_append_text(
-        text, "; the largest batch that fits is %" PRIu32 " images a device, -b %" PRIu64 "%s\n",
-        forecast->largest_device_batch, forecast->largest_batch,
-        forecast->largest_is_planned ? ": larger ones have tensors that cannot be planned" : "");
+        TRY(buffer_append_text(text, "no batch fits"));
+    else
+        TRY(buffer_append_text(text,
+                               "the largest batch that fits is %" PRIu32
+                               " images a device, -b %" PRIu64,
+                               forecast->largest_device_batch, forecast->largest_batch));
+    TRY(next_append(forecast, text));
+    if (!forecast->fast_end_reason)
+        return OK;
+    if (!forecast->fast_device_batch)
+        return buffer_append_text(text, "no batch is planned with the faster operations\n");
+    return buffer_append_text(text,
+                              "the largest one with the faster operations is %" PRIu32
+                              " images a device, -b %" PRIu64 "; larger ones do without: %s\n",
+                              forecast->fast_device_batch, forecast->fast_batch,
+                              forecast->fast_end_reason);
+}
+
+static struct status batch_append(const struct forecast *forecast, struct buffer *text)
+{
+    TRY(buffer_append_text(text, "batch = "));
+    TRY(division_append(&forecast->division, text));
+    TRY(buffer_append_text(text, ", crops of "));
+    if (forecast->image_size_start != forecast->image_size)
+        TRY(buffer_append_text(text, "%u growing to ", forecast->image_size_start));
+    TRY(buffer_append_text(text, "%u; evaluation in batches of %u, crops of %u%s\n",
+                           forecast->image_size, forecast->val_batch, forecast->val_crop,
+                           forecast->has_data ? "" : "; no data was named"));
+    if (forecast->image_size_start != forecast->image_size)
+        TRY(buffer_append_text(text, "what follows is for the largest crops\n"));
+    if (forecast->slow_reason)
+        TRY(buffer_append_text(text, "slower operations than usual are planned: %s\n",
+                               forecast->slow_reason));
+    return OK;
 }
 
 struct status forecast_append(const struct forecast *forecast, struct buffer *text)
 {
     TRY(buffer_append_text(text, "%s for %u classes on %s\n", forecast->network->arch,
                            forecast->network->classes, forecast->device));
-    TRY(buffer_append_text(text, "batch = "));
-    TRY(division_append(&forecast->division, text));
-    TRY(buffer_append_text(text, ", crops of %u; evaluation in batches of %u, crops of %u%s\n",
-                           forecast->image_size, forecast->val_batch, forecast->val_crop,
-                           forecast->has_data ? "" : "; no data was named"));
+    TRY(batch_append(forecast, text));
     TRY(layers_append(forecast, text));
     TRY(choices_append(&forecast->training, part_names[FORECAST_TRAINING], text));
     TRY(choices_append(&forecast->evaluation, part_names[FORECAST_EVALUATION], text));
@@ -207,7 +248,14 @@ static struct json *memory_json(const struct forecast_memory *memory)
     json_set_integer(object, "loader_bytes", (int64_t)memory->loader_bytes);
     json_set_integer(object, "pinned_bytes", (int64_t)memory->pinned_bytes);
     json_set_integer(object, "average_bytes", (int64_t)memory->average_bytes);
+    json_set_integer(object, "mirrored_bytes", (int64_t)memory->mirrored_bytes);
     return object;
+}
+
+static void reason_set(struct json *object, const char *name, const char *reason)
+{
+    if (reason)
+        json_set_string(object, name, reason);
 }
 
 struct json *forecast_json(const struct forecast *forecast)
@@ -222,6 +270,10 @@ struct json *forecast_json(const struct forecast *forecast)
     json_set_integer(object, "devices", forecast->division.replicas);
     json_set_integer(object, "accumulate", forecast->division.accumulate);
     json_set_integer(object, "device_batch", forecast->division.device_batch);
+    json_set_integer(object, "global_batch",
+                     (int64_t)division_micro_batch(&forecast->division) *
+                         forecast->division.accumulate);
+    json_set_integer(object, "image_size_start", forecast->image_size_start);
     json_set_integer(object, "image_size", forecast->image_size);
     json_set_integer(object, "val_batch", forecast->val_batch);
     json_set_integer(object, "val_crop", forecast->val_crop);
@@ -231,6 +283,12 @@ struct json *forecast_json(const struct forecast *forecast)
     json_set(object, "memory", memory_json(&forecast->memory));
     json_set_integer(object, "largest_device_batch", forecast->largest_device_batch);
     json_set_integer(object, "largest_batch", (int64_t)forecast->largest_batch);
-    json_set_boolean(object, "largest_is_bound_by_plans", forecast->largest_is_planned);
+    json_set_boolean(object, "largest_is_bound_by_plans", forecast->next_refusal != NULL);
+    json_set_integer(object, "next_needed_bytes", (int64_t)forecast->next_bytes);
+    reason_set(object, "next_refusal", forecast->next_refusal);
+    json_set_integer(object, "fast_device_batch", forecast->fast_device_batch);
+    json_set_integer(object, "fast_batch", (int64_t)forecast->fast_batch);
+    reason_set(object, "slow_reason", forecast->slow_reason);
+    reason_set(object, "fast_end_reason", forecast->fast_end_reason);
     return object;
 }

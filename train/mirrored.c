@@ -12,6 +12,17 @@ struct mirrored {
         *of_image; /* (batch, classes): of the batch that ran last; of the first of two */
 };
 
+static uint64_t images_bytes(const struct plan_config *config, const struct tensor_format *format)
+{
+    return config->batch * tensor_image_bytes(format, config->height, config->width);
+}
+
+uint64_t mirrored_bytes(const struct plan_config *config, const struct tensor_format *format,
+                        uint32_t classes)
+{
+    return images_bytes(config, format) + 2 * (uint64_t)config->batch * classes * sizeof(float);
+}
+
 struct status mirrored_open(const struct model *model, const struct plan_config *config,
                             const struct tensor_format *format, struct mirrored **ret_mirrored)
 {
@@ -21,9 +32,7 @@ struct status mirrored_open(const struct model *model, const struct plan_config 
     mirrored->model = model;
     mirrored->config = *config;
     mirrored->format = *format;
-    TRY(memory_alloc_tensor(config->batch *
-                                tensor_image_bytes(format, config->height, config->width),
-                            &mirrored->images));
+    TRY(memory_alloc_tensor(images_bytes(config, format), &mirrored->images));
     TRY(memory_alloc(logits, sizeof *mirrored->logits, &mirrored->logits));
     TRY(memory_alloc(logits, sizeof *mirrored->of_image, &mirrored->of_image));
     *ret_mirrored = MOVE(mirrored);

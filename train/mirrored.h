@@ -12,6 +12,10 @@
 
 struct mirrored;
 
+/* Of the host, that one for such a plan takes. */
+uint64_t mirrored_bytes(const struct plan_config *config, const struct tensor_format *format,
+                        uint32_t classes);
+
 /* For an EVAL plan of `model` (borrowed) of this shape; `format` is what it takes. */
 struct status mirrored_open(const struct model *model, const struct plan_config *config,
                             const struct tensor_format *format, struct mirrored **ret_mirrored);

@@ -25,7 +25,10 @@ if [ -e "$(dirname "$HEADRACE_BIN")/headrace-cpu.so" ]; then
     expect_stdout '^layer1\.0\.conv1 +3x3/1 +16x16x64 +16x16x64$'
     expect_stdout '^ +4 x 3x3/1 convolution of \(8, 16, 16, 64\) to 64 channels, forward: '
     expect_stdout '^activations '
-    expect_stdout 'the largest batch that fits is [0-9]+ images a device, -b [0-9]+$'
+    expect_stdout '^the largest batch that fits is [0-9]+ images a device, -b [0-9]+; the next one needs [0-9.]+ GiB$'
+    headrace_ok train "${small[@]}" --plan --device cpu --val-flip --image-size-start 32 --ramp-start 1 --ramp-end 2
+    expect_stdout '^batch = 1 device x 8, crops of 32 growing to 64; '
+    expect_stdout '^host: .* GiB for the mirror images of --val-flip$'
     headrace_ok train "${small[@]}" --plan --device cpu --json
     expect_stdout '^\{"version": ?1,.*"arch": ?"resnet18"'
     expect_stdout '"largest_batch": ?[1-9]'
@@ -41,3 +44,6 @@ expect_stdout '^resnet18 for 10 classes on cuda: 2 x NVIDIA H200 \(sm_90\), fp16
 expect_stdout '^batch = 2 devices x 4, '
 expect_stdout '^ +[0-9]+ x sbr_conv_stats n4 c64 h16 w16 k64 r3 s1 p1 fp16: engine [0-9]+, workspace [0-9]+$'
 expect_stdout ' of 138\.[0-9]+ GiB are needed'
+expect_stdout '^the largest batch that fits is [0-9]+ images a device, -b [0-9]*[02468]; the next one '
+headrace train "${small[@]}" --plan --plan-device h200 --gpus 3
+expect_error 2 'a batch of 8 cannot be divided evenly over .*3 devices.*take --batch-size 6 or 9'

@@ -51,6 +51,12 @@ static const char *conv_refusal(const struct program *program, const struct node
     return NULL;
 }
 
+/* A tensor, named by its slot, whose elements 31 bits do not count. */
+static bool is_too_large(const struct program *program, const struct node *node, int slot)
+{
+    return tensor_elements(&program->tensors[node->slots[slot]]) > INT32_MAX;
+}
+
 static const char *node_refusal(const struct program *program, const struct node *node)
 {
     const struct node *before;
@@ -66,6 +72,8 @@ static const char *node_refusal(const struct program *program, const struct node
     case CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR:
         return program->node_count == 1 ? "statistics by themselves" : NULL;
     case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
+        if (is_too_large(program, node, NORM_X))
+            return "normalisation of 2^31 elements and more";
         return program->node_count == 1 && node->mode == CUDNN_NORM_FWD_INFERENCE
                    ? "normalisation for inference by itself"
                    : NULL;
@@ -159,6 +167,13 @@ static int engine_notes(const struct program *program, int engine,
         has_node(program, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR))
         ret_notes[count++] = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
     return count;
+}
+
+/* As if the one that runs everything were compiled for each graph. */
+static int engine_behaviours(int engine, cudnnBackendBehaviorNote_t *ret_notes)
+{
+    ret_notes[0] = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+    return engine == ENGINE_EXACT ? 1 : 0;
 }
 
 static int64_t engine_workspace(int engine)
@@ -272,6 +287,10 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t pointer,
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
         *ret_count = engine_notes(descriptor->program, descriptor->engine, ret_values);
         return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
+        *ret_count = engine_behaviours(descriptor->engine, ret_values);
+        return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE:
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
         *(int64_t *)ret_values = engine_workspace(descriptor->engine);
         return CUDNN_STATUS_SUCCESS;

@@ -49,7 +49,7 @@ struct status backend_open(const struct backend_config *config, struct backend *
         backend->comm = config->comm;
         backend->sync_bn = config->sync_bn;
     }
-    backend->forecast = config->forecast != FORECAST_NONE;
+    backend->forecast = config->forecast;
     if (config->forecast_device)
         FAIL(STATUS_USAGE, "the cpu backend computes on this machine only: leave the name of a "
                            "device out");
@@ -93,4 +93,4 @@ void backend_memory(const struct backend *backend, struct memory_use *ret_use)
     ret_use->on_host = true;
 }
 
-BACKEND_MODULE("cpu", NULL)
+BACKEND_MODULE("cpu", NULL, NULL)

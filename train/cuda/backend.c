@@ -192,7 +192,7 @@ struct status backend_open(const struct backend_config *config, struct backend *
     for (unsigned i = 0; i < backend->device_count; i++)
         backend->devices[i] = (struct device){.ordinal = opening.first + (int)i,
                                               .broken = &backend->broken,
-                                              .forecast = config->forecast != FORECAST_NONE};
+                                              .forecast = config->forecast};
     opening.config = &backend->config;
     TRY(backend_each(backend, one_open, &opening));
     if (!config->forecast)
@@ -243,4 +243,4 @@ void backend_memory(const struct backend *backend, struct memory_use *ret_use)
     *ret_use = backend->devices[0].use;
 }
 
-BACKEND_MODULE("cuda", store_average)
+BACKEND_MODULE("cuda", store_average, plan_slow_reason)

@@ -99,7 +99,7 @@ struct status device_describe(struct device *device, const struct backend_config
         .device_name = device->name,
         .dtype = config->dtype,
         .deterministic = config->deterministic,
-        .quick = config->forecast == FORECAST_SIZES,
+        .uncompiled = true,
         .workspace_limit = DEVICE_WORKSPACE_LIMIT_BYTES,
     };
     TRY(buffer_text(&json, &planning.device_json));

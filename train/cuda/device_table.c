@@ -5,11 +5,15 @@
 
 #define MIB(n) ((uint64_t)(n) << 20)
 
-/* What cudaGetDeviceProperties says of each: NVIDIA's data sheets, the tables of compute
- * capabilities in the CUDA programming guide, and what deviceQuery printed in public reports (T4,
- * L4, A100 with 40 GB, B200). Memory differs by some MiB with driver and board. */
+/* What cudaGetDeviceProperties says of each. Capabilities, multiprocessors, buses and caches: data
+ * sheets, and the tables of compute capabilities in the CUDA programming guide. Memory differs with
+ * driver and board; of what PyTorch printed of it in public reports, in MiB, the least is taken, so
+ * that what fits by it fits. T4: 14930 to 15109. A100 with 40 GB: 40339, 40536. H100: 81082 (CUDA
+ * 11.8), 81089 (12.8), 81090. H200: 143156. B200: 182631, 182642; its bus, clock and cache are in
+ * pytorch/ao's pull request 4002. L4, RTX 4090 and A100 with 80 GB are somewhat under what
+ * nvidia-smi says, 23034, 24564 and 81920, as the others are; one RTX 4090 had 24563. */
 const struct device_entry device_table[] = {
-    {"t4", "Tesla T4", 750, 40, 16, 1024, 65536, 0, 1590, 5001, 256, MIB(4), MIB(15109)},
+    {"t4", "Tesla T4", 750, 40, 16, 1024, 65536, 0, 1590, 5001, 256, MIB(4), MIB(14930)},
     {"l4", "NVIDIA L4", 890, 58, 24, 1536, 101376, 1024, 2040, 6251, 192, MIB(48), MIB(22491)},
     {"a100-40", "NVIDIA A100-SXM4-40GB", 800, 108, 32, 2048, 166912, 1024, 1410, 1215, 5120,
      MIB(40), MIB(40339)},
@@ -18,11 +22,11 @@ const struct device_entry device_table[] = {
     {"rtx4090", "NVIDIA GeForce RTX 4090", 890, 128, 24, 1536, 101376, 1024, 2520, 10501, 384,
      MIB(72), MIB(24078)},
     {"h100", "NVIDIA H100 80GB HBM3", 900, 132, 32, 2048, 232448, 1024, 1980, 2619, 5120, MIB(50),
-     MIB(81110)},
+     MIB(81082)},
     {"h200", "NVIDIA H200", 900, 132, 32, 2048, 232448, 1024, 1980, 3201, 6144, MIB(60),
      MIB(143156)},
     {"b200", "NVIDIA B200", 1000, 148, 32, 2048, 232448, 1024, 1965, 3996, 7680, MIB(253) / 2,
-     MIB(182642)},
+     MIB(182631)},
     {.name = NULL},
 };
 

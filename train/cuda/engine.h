@@ -15,11 +15,12 @@ struct engine_rules {
     cudnnBackendDescriptor_t device;
     uint32_t forbidden_notes; /* bits by cudnnBackendNumericalNote_t */
     uint64_t workspace_limit; /* bytes */
+    bool uncompiled;          /* engines that would be compiled are taken at their word */
 };
 
 /* An engine's way to run a graph. */
 struct engine_choice {
-    cudnnBackendDescriptor_t plan;   /* finalised, owned */
+    cudnnBackendDescriptor_t plan;   /* finalised, owned; NULL: it would be compiled */
     cudnnBackendDescriptor_t config; /* what it was made from, owned; NULL: from a cache */
     uint64_t workspace;              /* bytes */
     int64_t engine;                  /* cuDNN's number; -1: from a cache */

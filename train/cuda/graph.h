@@ -68,9 +68,8 @@ struct planner_config {
     enum train_dtype dtype;   /* of activations; DTYPE_F32 keeps TF32 out */
     bool deterministic;       /* only engines that give the same bits every time */
     bool tune;                /* plans are timed and the fastest is taken; needs a handle */
-    bool quick;               /* without a handle: of graphs that cuDNN compiles as it plans them,
-                               * plans know their tensors only, no engine and no workspace;
-                               * tensors of 2^31 elements and more are refused unseen */
+    bool uncompiled;          /* without a handle: engines that cuDNN would compile for a graph are
+                               * chosen and their workspace is known, but they are not compiled */
     uint64_t workspace_limit; /* bytes; plans that want more are passed over */
     const char *cache_folder; /* plans are kept here, NULL: nowhere */
 };

@@ -201,10 +201,9 @@ static const struct {
     const struct graph_node *nodes;
     const struct graph_node *f32_nodes; /* for activations in f32; NULL: the same */
     enum geometry geometry;
-    bool ready_made; /* cuDNN brings engines along and compiles none, but for few channels */
 } patterns[PATTERN_COUNT] = {
-    [PATTERN_CONV] = {conv, NULL, GEOMETRY_CONV, true},
-    [PATTERN_CONV_DGRAD] = {dgrad, NULL, GEOMETRY_CONV, true},
+    [PATTERN_CONV] = {conv, NULL, GEOMETRY_CONV},
+    [PATTERN_CONV_DGRAD] = {dgrad, NULL, GEOMETRY_CONV},
     [PATTERN_CONV_DGRAD_ADD] = {dgrad_add, NULL, GEOMETRY_CONV},
     [PATTERN_CONV_WGRAD] = {wgrad, wgrad_f32, GEOMETRY_CONV},
     [PATTERN_BN] = {bn, NULL, GEOMETRY_SAME},
@@ -223,14 +222,14 @@ static const struct {
     [PATTERN_AVG_POOL] = {avg_pool, NULL, GEOMETRY_WHOLE_POOL},
     [PATTERN_AVG_POOL_BACKWARD] = {avg_pool_backward, NULL, GEOMETRY_WHOLE_POOL},
     [PATTERN_FC] = {conv_bias, NULL, GEOMETRY_FC},
-    [PATTERN_FC_DGRAD] = {dgrad, NULL, GEOMETRY_FC, true},
+    [PATTERN_FC_DGRAD] = {dgrad, NULL, GEOMETRY_FC},
     [PATTERN_FC_WGRAD] = {wgrad, wgrad_f32, GEOMETRY_FC},
-    [PATTERN_CONV_STATS] = {conv_stats, NULL, GEOMETRY_CONV, true},
-    [PATTERN_SBR_CONV_STATS] = {sbr_conv_stats, NULL, GEOMETRY_CONV, true},
+    [PATTERN_CONV_STATS] = {conv_stats, NULL, GEOMETRY_CONV},
+    [PATTERN_SBR_CONV_STATS] = {sbr_conv_stats, NULL, GEOMETRY_CONV},
     [PATTERN_BN_FINALIZE] = {bn_finalize, NULL, GEOMETRY_SAME},
-    [PATTERN_DGRAD_DRELU_DBN] = {dgrad_drelu_dbn, NULL, GEOMETRY_CONV, true},
+    [PATTERN_DGRAD_DRELU_DBN] = {dgrad_drelu_dbn, NULL, GEOMETRY_CONV},
     [PATTERN_DBN_APPLY] = {dbn_apply, NULL, GEOMETRY_SAME},
-    [PATTERN_SBR_WGRAD] = {sbr_wgrad, NULL, GEOMETRY_CONV, true},
+    [PATTERN_SBR_WGRAD] = {sbr_wgrad, NULL, GEOMETRY_CONV},
     [PATTERN_CONV_BIAS] = {conv_bias, NULL, GEOMETRY_CONV},
     [PATTERN_CONV_BIAS_RELU] = {conv_bias_relu, NULL, GEOMETRY_CONV},
     [PATTERN_CONV_BIAS_ADD_RELU] = {conv_bias_add_relu, NULL, GEOMETRY_CONV},
@@ -328,31 +327,19 @@ static struct status shape_text(enum pattern pattern, const struct pattern_shape
     return OK;
 }
 
-static bool takes_long(enum pattern pattern, const struct pattern_shape *shape)
-{
-    return !patterns[pattern].ready_made || shape->in % 8 != 0;
-}
-
-/* cuDNN 9 has no BN, and few of the other engines, for tensors whose elements 31 bits do not count.
- */
-static struct status elements_check(const struct layer *layer)
+/* Tells of a size that may be why there is no plan: cuDNN 9 has no BN, and few of the other
+ * engines, for tensors whose elements 31 bits do not count. */
+static struct status size_context(struct status status, const struct layer *layer)
 {
     const int64_t x = layer->x[0] * layer->x[1] * layer->x[2] * layer->x[3];
     const int64_t y = layer->y[0] * layer->y[1] * layer->y[2] * layer->y[3];
-    if (x > INT32_MAX || y > INT32_MAX)
-        FAIL(STATUS_UNSUPPORTED, "a tensor of %" PRId64 " elements is too large to plan with",
-             x > y ? x : y);
-    return OK;
-}
-
-/* A plan that knows its tensors only. */
-static struct status plan_outline(const struct operation_graph *graph, const char *text,
-                                  struct cudnn_plan **ret_plan)
-{
-    struct engine_choice none = {0};
-    struct plan_frame frame = {.scalars = graph->scalars};
-    memcpy(frame.layouts, graph->layouts, sizeof frame.layouts);
-    return cudnn_plan_make(&frame, text, &none, ret_plan);
+    const int64_t most = x > y ? x : y;
+    if (status.code != STATUS_UNSUPPORTED || most <= INT32_MAX)
+        return status;
+    return status_context(status,
+                          "a tensor of %" PRId64 " elements, of 2^31 or more, which most of "
+                          "cuDNN's engines do not take",
+                          most);
 }
 
 struct status cudnn_plan_open(struct planner *planner, enum pattern pattern,
@@ -368,14 +355,10 @@ struct status cudnn_plan_open(struct planner *planner, enum pattern pattern,
                                          ? patterns[pattern].f32_nodes
                                          : patterns[pattern].nodes;
     const char *text;
-    if (planner_is_quick(planner))
-        TRY(elements_check(&layer));
     TRY(shape_text(pattern, shape, elements, &buffer));
     TRY(buffer_text(&buffer, &text));
     struct status status = operation_graph_build(&graph, planner_handle(planner), &layer, nodes);
     if (status.code == STATUS_DONE)
-        status = takes_long(pattern, shape) && planner_is_quick(planner)
-                     ? plan_outline(&graph, text, ret_plan)
-                     : planner_make(planner, &graph, text, elements, ret_plan);
+        status = size_context(planner_make(planner, &graph, text, elements, ret_plan), &layer);
     return status_context(status, "cuDNN: %s", text);
 }

@@ -69,6 +69,7 @@ static struct status plan_init(struct plan *plan)
     const bool fused = fusion_wanted(plan);
     struct status status = program_make(plan, fused);
     if (fused && status.code == STATUS_UNSUPPORTED) {
+        TRY(string_copy(status_message(&status), &plan->slow_reason));
         status_ignore(status);
         program_drop(plan);
         status = program_make(plan, false);
@@ -107,6 +108,7 @@ void plan_close(struct plan *plan)
     memory_free(plan->replicas);
     bucket_list_done(&plan->buckets);
     program_close(plan->program);
+    memory_free(plan->slow_reason);
     memory_free(plan);
 }
 
@@ -271,6 +273,11 @@ uint64_t plan_bytes(const struct plan *plan)
         bytes += replica->block_bytes + replica->workspace_bytes + SLOT_COUNT * plan->slot_bytes;
     }
     return bytes;
+}
+
+const char *plan_slow_reason(const struct plan *plan)
+{
+    return plan->slow_reason;
 }
 
 struct status plan_choices(const struct plan *plan, plan_choice_fn *fn, void *context)

@@ -64,6 +64,7 @@ struct plan {
     uint32_t share; /* images of one device */
     size_t labels_at, images_at, slot_bytes;
     struct program *program;
+    char *slow_reason;          /* why there are no fused patterns; NULL: there are, or never are */
     struct bucket_list buckets; /* training only */
     struct plan_replica *replicas;
     uint64_t calls;            /* so far */

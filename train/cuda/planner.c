@@ -10,7 +10,7 @@ enum { TUNED_CHOICES = 8 };
 struct planner {
     struct engine_rules rules; /* its device is owned; the notes are each graph's own */
     enum train_dtype dtype;
-    bool deterministic, tune, quick;
+    bool deterministic, tune;
     struct plan_cache *cache; /* NULL: none */
 };
 
@@ -53,7 +53,7 @@ struct status planner_open(const struct planner_config *config, struct planner *
     planner->dtype = config->dtype;
     planner->deterministic = config->deterministic;
     planner->tune = config->tune && config->handle;
-    planner->quick = config->quick && !config->handle;
+    planner->rules.uncompiled = config->uncompiled && !config->handle;
     if (!config->handle)
         TRY(status_context(device_open(config->device_json, &planner->rules.device),
                            "cuDNN: the description of %s", config->device_name));
@@ -78,11 +78,6 @@ cudnnDataType_t planner_type(const struct planner *planner)
     return planner->dtype == DTYPE_FP16   ? CUDNN_DATA_HALF
            : planner->dtype == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16
                                           : CUDNN_DATA_FLOAT;
-}
-
-bool planner_is_quick(const struct planner *planner)
-{
-    return planner->quick;
 }
 
 cudnnHandle_t planner_handle(const struct planner *planner)

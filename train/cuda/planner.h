@@ -12,7 +12,6 @@ cudnnHandle_t planner_handle(const struct planner *planner);
  * is the value of OPERAND_ELEMENTS. */
 struct status planner_make(struct planner *planner, const struct operation_graph *graph,
                            const char *text, int64_t elements, struct cudnn_plan **ret_plan);
-bool planner_is_quick(const struct planner *planner);
 
 /* What a plan is besides its engine. */
 struct plan_frame {
