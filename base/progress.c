@@ -46,6 +46,17 @@ double clock_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+struct timespec clock_after_ms(unsigned wait_ms)
+{
+    struct timespec moment;
+    clock_gettime(CLOCK_REALTIME, &moment);
+    moment.tv_sec += wait_ms / 1000;
+    moment.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    moment.tv_sec += moment.tv_nsec / 1000000000;
+    moment.tv_nsec %= 1000000000;
+    return moment;
+}
+
 const char *format_bytes(uint64_t bytes, char text[16])
 {
     static const char *const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};

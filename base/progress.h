@@ -5,6 +5,7 @@
  * Shows items, bytes, rate and time left. Thread-safe: any thread may add. */
 
 #include <stdint.h>
+#include <time.h>
 
 #include "base/scope.h"
 #include "base/status.h"
@@ -31,5 +32,7 @@ const char *format_bytes(uint64_t bytes, char text[16]);
 const char *format_seconds(double seconds, char text[16]);
 /* Seconds of a clock that never goes back. */
 double clock_seconds(void);
+/* The moment in so many milliseconds, for pthread_cond_timedwait with its usual clock. */
+struct timespec clock_after_ms(unsigned wait_ms);
 
 #endif

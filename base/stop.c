@@ -36,9 +36,24 @@ bool stop_requested(void)
     return atomic_load_explicit(&requested, memory_order_relaxed);
 }
 
+static _Thread_local const atomic_bool *followed;
+
+void stop_follow(const atomic_bool *closing)
+{
+    followed = closing;
+}
+
+bool stop_is_closing(void)
+{
+    return followed && atomic_load_explicit(followed, memory_order_relaxed);
+}
+
+struct status stop_fail(void)
+{
+    FAIL(STATUS_STOPPED, "stopped on request; run the same command again to finish");
+}
+
 struct status stop_check(void)
 {
-    if (stop_requested())
-        FAIL(STATUS_STOPPED, "stopped on request; run the same command again to finish");
-    return OK;
+    return stop_requested() || stop_is_closing() ? stop_fail() : OK;
 }

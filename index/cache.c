@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -137,11 +136,7 @@ static void claim_ended(struct cache *cache)
 
 void cache_wait(struct cache *cache, uint64_t *seen, unsigned most_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    uint64_t nanoseconds = (uint64_t)until.tv_nsec + most_ms * (uint64_t)1000000;
-    until.tv_sec += (time_t)(nanoseconds / 1000000000);
-    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    struct timespec until = clock_after_ms(most_ms);
     pthread_mutex_lock(&cache->mutex);
     int error = 0;
     while (!error && cache->ended_count == *seen)

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/stop.h"
 
 enum {
     HOST_CONNECTIONS = 32, /* to one server, whatever the number of callers */
@@ -22,6 +23,7 @@ enum {
     ERROR_BODY_BYTES = 64 << 10, /* of an error page, read to its end to keep the connection */
     RECEIVE_BUFFER_BYTES = 128 << 10,
     POLL_MS = 1000,
+    STOP_LOOK_MS = 50,
     OVERDUE_MS = 500, /* behind its deadline, of which libcurl tells more, a request is ended */
 };
 
@@ -104,8 +106,8 @@ struct job {
     struct curl_slist *fields;
     char error[CURL_ERROR_SIZE];
     bool is_accepted;
-    uint64_t discarded_bytes; /* of an error page */
-    bool is_done;             /* guarded by the client's mutex */
+    uint64_t discarded_bytes;  /* of an error page */
+    bool is_done, is_unwanted; /* guarded by the client's mutex */
     pthread_cond_t done;
 };
 
@@ -114,9 +116,10 @@ struct http_client {
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t driving; /* held by the thread while it is in libcurl, but for waiting */
-    pthread_mutex_t mutex;   /* guards the queue, closing, is_done of jobs, and starting again */
+    pthread_mutex_t mutex;   /* guards the queue, all flags, and starting again */
     struct job *first, **last;
     bool closing;
+    bool is_left;             /* a request waited in vain after the process was asked to stop */
     struct http_client *next; /* of all clients */
 
     /* The thread's own */
@@ -278,6 +281,8 @@ static enum http_outcome outcome_of(CURLcode code)
     case CURLE_URL_MALFORMAT:
     case CURLE_LOGIN_DENIED:
         return HTTP_IMPOSSIBLE;
+    case CURLE_ABORTED_BY_CALLBACK:
+        return HTTP_STOPPED;
     default:
         return HTTP_BROKEN;
     }
@@ -362,14 +367,25 @@ static void finished_take(struct http_client *client)
     }
 }
 
-/* Those that wait for a connection have no deadline in libcurl. */
-static void overdue_end(struct http_client *client)
+static bool job_is_unwanted(struct http_client *client, const struct job *job)
+{
+    pthread_mutex_lock(&client->mutex);
+    bool is_unwanted = job->is_unwanted;
+    pthread_mutex_unlock(&client->mutex);
+    return is_unwanted;
+}
+
+/* Ends those that nobody waits for any more, and those at their deadline, since what waits for a
+ * connection has none in libcurl. */
+static void useless_end(struct http_client *client)
 {
     double now = clock_seconds();
     for (struct job *next = client->running; next;) {
         struct job *job = next;
         next = job->next;
-        if (now > job->ends_s)
+        if (job_is_unwanted(client, job))
+            job_end(client, job, CURLE_ABORTED_BY_CALLBACK);
+        else if (now > job->ends_s)
             job_end(client, job, CURLE_OPERATION_TIMEDOUT);
     }
 }
@@ -401,7 +417,7 @@ static void *thread_main(void *context)
         }
         curl.multi_perform(client->multi, &running);
         finished_take(client);
-        overdue_end(client);
+        useless_end(client);
         pthread_mutex_unlock(&client->driving);
         if (closing && !client->running)
             return NULL;
@@ -542,6 +558,34 @@ void http_client_close(struct http_client *client)
     memory_free(client);
 }
 
+/* Whether the caller's thread waits in vain. A server that answers has some time for that after the
+ * process was asked to stop, so that what is under way ends well; one that let one request wait so
+ * long keeps nobody else. The caller holds the mutex. */
+static bool is_in_vain(struct http_client *client, double *stopped_s)
+{
+    if (stop_is_closing() || !stop_requested())
+        return stop_is_closing();
+    if (*stopped_s == 0)
+        *stopped_s = clock_seconds();
+    if ((clock_seconds() - *stopped_s) * 1000 > HTTP_STOP_PATIENCE_MS)
+        client->is_left = true;
+    return client->is_left;
+}
+
+/* Waits until a job of the queue is done. The caller holds the mutex. */
+static void job_await(struct http_client *client, struct job *job)
+{
+    double stopped_s = 0;
+    while (!job->is_done) {
+        struct timespec until = clock_after_ms(STOP_LOOK_MS);
+        pthread_cond_timedwait(&job->done, &client->mutex, &until);
+        if (job->is_done || job->is_unwanted || !is_in_vain(client, &stopped_s))
+            continue;
+        job->is_unwanted = true;
+        curl.multi_wakeup(client->multi);
+    }
+}
+
 void http_client_get(struct http_client *client, const struct http_request *request,
                      struct http_sink *sink, struct http_response *response)
 {
@@ -557,8 +601,7 @@ void http_client_get(struct http_client *client, const struct http_request *requ
         *client->last = &job;
         client->last = &job.next;
         curl.multi_wakeup(client->multi);
-        while (!job.is_done)
-            pthread_cond_wait(&job.done, &client->mutex);
+        job_await(client, &job);
     } else {
         response->outcome = HTTP_BROKEN;
         snprintf(response->reason, sizeof response->reason, "no thread can be started");

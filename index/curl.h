@@ -51,6 +51,7 @@ enum http_outcome {
     HTTP_BROKEN,       /* a connection, but no whole answer in time */
     HTTP_DISTRUSTED,   /* the server is not who it should be */
     HTTP_IMPOSSIBLE,   /* a request that no server can answer: redirects without end, say */
+    HTTP_STOPPED,      /* the thread or the process that asked was to stop (stop.h) meanwhile */
 };
 
 struct http_response {
@@ -70,7 +71,9 @@ void http_client_close(struct http_client *client);
 CLEANUP_POINTER(http_client_close, struct http_client)
 
 /* Gets a range and waits for it. Follows redirects, from https to https only; credentials go to the
- * host of the URL alone. What became of it stands in *response. Thread-safe. */
+ * host of the URL alone. Is given up when the caller's thread closes, and HTTP_STOP_PATIENCE_MS
+ * after the process was asked to stop. What became of it stands in *response. Thread-safe. */
+enum { HTTP_STOP_PATIENCE_MS = 2000 };
 void http_client_get(struct http_client *client, const struct http_request *request,
                      struct http_sink *sink, struct http_response *response);
 

@@ -522,7 +522,7 @@ struct status index_blame(const struct index *index, uint64_t i, struct status s
 {
     struct record record;
     const char *class_name = "class unknown", *name = "name unknown";
-    if (status.code == STATUS_DONE)
+    if (status.code == STATUS_DONE || status.code == STATUS_STOPPED)
         return status;
     struct status known = index_record(index, i, &record);
     if (known.code == STATUS_DONE)

@@ -93,7 +93,7 @@ struct status index_read_stored(struct index *index, uint64_t i, struct buffer *
 /* The same, of a record whose encoding this program knows. */
 struct status index_read(struct index *index, uint64_t i, struct buffer *bytes);
 
-/* Puts the index, the record's number, class and name before a failure. */
+/* Puts the index, the record's number, class and name before a failure that is not a stop. */
 struct status index_blame(const struct index *index, uint64_t i, struct status status);
 /* Puts the place of a record's bytes before a failure that does not tell it: shard and offset, or
  * the record's own file. */

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/progress.h"
+#include "base/stop.h"
 #include "index/loader_memory.h"
 #include "index/prefetch.h"
 #include "index/read_ahead.h"
@@ -55,7 +56,8 @@ struct loader {
     size_t free_count, pending_first, pending_count, slot_count, slot_cap;
     uint64_t next_step, end_step;
     uint32_t busy; /* images being made */
-    bool closing, restarting;
+    bool restarting;
+    atomic_bool closing;  /* reads under way end, too */
     uint8_t *bad_records; /* one bit a record, so that each is named once */
     struct loader_statistics statistics;
     double started_s; /* the epoch */
@@ -162,7 +164,7 @@ static void image_failed(struct loader *loader, struct slot *slot, uint32_t imag
                          struct status failure)
 {
     uint64_t record = slot->batch.samples[image].record;
-    if (loader->options.on_error == LOADER_SKIP) {
+    if (loader->options.on_error == LOADER_SKIP && failure.code != STATUS_STOPPED) {
         loader->statistics.bad_records++;
         if (record_is_news(loader, record))
             log_warning("%s; its place stays empty", status_message(&failure));
@@ -211,6 +213,7 @@ static void *worker_main(void *context)
     const int background_nice = 10;
     if (loader->options.background) /* on Linux of this thread alone; refusal changes nothing */
         setpriority(PRIO_PROCESS, 0, background_nice);
+    stop_follow(&loader->closing);
     pthread_mutex_lock(&loader->mutex);
     for (;;) {
         struct slot *slot = NULL;

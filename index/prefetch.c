@@ -1,10 +1,10 @@
 #include "index/prefetch.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/stop.h"
 #include "index/cache_convert.h"
 
 static const unsigned usual_threads = 48;
@@ -41,7 +41,8 @@ struct prefetch {
     uint64_t asked;          /* one more than the last that was asked for */
     uint64_t near;           /* places ahead for which something may be evicted */
     uint64_t starts, passes; /* of prefetch_start */
-    bool claiming, closing;
+    bool claiming;
+    atomic_bool closing;      /* reads under way end, too */
     struct failure *failures; /* at most one for each place ahead */
     size_t failure_count, failure_capacity;
     struct prefetch_statistics statistics;
@@ -124,13 +125,9 @@ static void failures_clear(struct prefetch *prefetch)
 /* ---- threads ---- */
 
 /* Waits for a moment or for progress; with the mutex held. */
-static void progress_wait(struct prefetch *prefetch, long most_ms)
+static void progress_wait(struct prefetch *prefetch, unsigned most_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += most_ms * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = clock_after_ms(most_ms);
     pthread_cond_timedwait(&prefetch->progress, &prefetch->mutex, &until);
 }
 
@@ -155,7 +152,7 @@ static enum cache_answer place_claim(struct prefetch *prefetch, const struct ord
 /* One step of the thread whose turn it is; with the mutex held. Whether *job was claimed. */
 static bool claim_next(struct prefetch *prefetch, struct job *job)
 {
-    const long full_ms = 5, idle_ms = 1000; /* other processes make room unseen */
+    const unsigned full_ms = 5, idle_ms = 1000; /* other processes make room unseen */
     if (prefetch->next < prefetch->asked)
         prefetch->next = prefetch->asked; /* these are read by who asked for them */
     if (prefetch->next >= prefetch->end || prefetch->next >= prefetch->asked + PREFETCH_AHEAD) {
@@ -207,6 +204,7 @@ static void *thread_main(void *context)
     struct prefetch *prefetch = context;
     CLEANUP(buffer_done) struct buffer bytes = {0};
     struct job job;
+    stop_follow(&prefetch->closing);
     while (job_take(prefetch, &job)) {
         uint8_t encoding;
         struct status status = record_fetch(prefetch, job.record, &bytes, &encoding);
@@ -385,6 +383,8 @@ struct status prefetch_read(struct prefetch *prefetch, uint64_t place, uint64_t 
             return record_fetch(prefetch, record, bytes, ret_encoding);
         if (!again)
             return OK;
+        if (stop_is_closing())
+            return stop_fail();
         cache_wait(prefetch->cache, &seen, CACHE_LOOK_MS);
         waited = clock_seconds() - begin;
     }

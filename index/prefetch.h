@@ -38,7 +38,7 @@ struct prefetch;
 /* Starts the threads, which wait. `index` and `cache` are borrowed. */
 struct status prefetch_open(struct index *index, struct cache *cache,
                             const struct prefetch_options *options, struct prefetch **ret_prefetch);
-/* Waits for reads that were begun. No prefetch_read runs any more. */
+/* Ends reads that were begun. No prefetch_read runs any more. */
 void prefetch_close(struct prefetch *prefetch);
 CLEANUP_POINTER(prefetch_close, struct prefetch)
 

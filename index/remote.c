@@ -353,6 +353,8 @@ static struct status place_try(struct tries *tries, int64_t left_ms)
     tries->number++;
     tries->at_place[tries->place - tries->file->places]++;
     http_client_get(tries->file->remote->client, &request, &sink, &response);
+    if (response.outcome == HTTP_STOPPED)
+        return stop_fail();
     bool may_pass = answer_may_pass(&response);
     struct status status = answer_failure(&response, &request);
     if (status.code == STATUS_DONE && sink.received_bytes != tries->range->length) {
@@ -452,8 +454,8 @@ struct status remote_file_read(struct remote_file *file, const struct shard_rang
     for (;;) {
         const struct place *place = tries.place;
         struct status status = place_try(&tries, tries.deadline_ms - now_ms());
-        if (status.code == STATUS_DONE)
-            return OK;
+        if (status.code == STATUS_DONE || status.code == STATUS_STOPPED)
+            return status;
         bool again;
         struct status waited = next_prepare(&tries, &again);
         if (waited.code != STATUS_DONE) {

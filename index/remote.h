@@ -59,7 +59,8 @@ struct shard_remote *remote_file_shard(struct remote_file *file);
 /* Reads a range (offset, length, CRC; its other fields are not used) into `bytes`. Fails with
  * STATUS_NOT_FOUND, STATUS_CORRUPT for a file that was changed, has another size or a CRC that does
  * not hold, STATUS_UNSUPPORTED for a server that cannot give ranges, STATUS_STOPPED between two
- * tries, and STATUS_IO for all else. Messages name the file, never a password. Thread-safe. */
+ * tries or where a server does not answer a process or thread that is to stop, and STATUS_IO for
+ * all else. Messages name the file, never a password. Thread-safe. */
 struct status remote_file_read(struct remote_file *file, const struct shard_range *range,
                                void *bytes);
 

@@ -577,6 +577,44 @@ static void test_urls_refused(void **state)
     assert_fails(url_read("s3://bucket", &options, &crc), STATUS_USAGE, "s3://BUCKET/KEY");
 }
 
+/* A loader is closed, and an epoch left, however long the server takes: an hour, here. */
+static void test_closing(void **state)
+{
+    (void)state;
+    CLEANUP(fault_server_stop)
+    struct fault_server server = fault_server_start(set_folder(), NULL);
+    struct access_options options = patient_options();
+    options.idle_timeout = options.timeout = 3600;
+    const char *url = fault_server_url(&server, "silent/set/packed.idx");
+    for (int way = 0; way < 6; way++) {
+        CLEANUP(access_close) struct access *access = NULL;
+        CLEANUP(index_close) struct index *index = NULL;
+        CLEANUP(cache_close) struct cache *cache = NULL;
+        CLEANUP(loader_close) struct loader *loader = NULL;
+        struct loader_options loading;
+        bool ready;
+        loader_options_init(&loading);
+        loading.global_batch = 4;
+        loading.threads = 3;
+        loading.on_error = way % 2 ? LOADER_SKIP : LOADER_FAIL;
+        assert_ok(access_open(&options, &access));
+        assert_ok(index_open_with(url, access, &index));
+        if (way >= 4)
+            assert_ok(cache_open(test_path("closing"), 2 << 20, &cache));
+        loading.cache = cache;
+        assert_ok(loader_open(index, &loading, &loader));
+        assert_ok(loader_start(loader, 0, 0));
+        assert_ok(loader_wait(loader, 50 * (unsigned)way, &ready));
+        assert_false(ready);
+        loader_stop(loader);
+        struct batch *batch;
+        assert_fails(loader_next(loader, &batch), STATUS_STOPPED, "was closed");
+        struct loader_statistics statistics;
+        loader_statistics(loader, &statistics);
+        assert_int_equal(statistics.bad_records, 0);
+    }
+}
+
 int main(void)
 {
     /* Nothing of the machine's own settings. */
@@ -604,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_same_batches),
         cmocka_unit_test(test_s3),
         cmocka_unit_test(test_urls_refused),
+        cmocka_unit_test(test_closing),
     };
     for (size_t i = 0; i < ARRAY_LENGTH(variables); i++)
         unsetenv(variables[i]);

@@ -1,6 +1,7 @@
 #include "tests/test.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -42,11 +43,38 @@ static void second_interrupt_ends_at_once(void **state)
     assert_int_equal(end_after((int[]){SIGINT, SIGINT, 0}), -SIGINT);
 }
 
+/* A flag is of the thread that follows it. */
+static void *check_elsewhere(void *context)
+{
+    (void)context;
+    assert_false(stop_is_closing());
+    assert_ok(stop_check());
+    return NULL;
+}
+
+static void threads_follow_a_flag(void **state)
+{
+    (void)state;
+    static atomic_bool closing;
+    pthread_t thread;
+    stop_follow(&closing);
+    assert_ok(stop_check());
+    closing = true;
+    assert_true(stop_is_closing());
+    assert_false(stop_requested());
+    assert_fails(stop_check(), STATUS_STOPPED, "stopped on request");
+    assert_int_equal(pthread_create(&thread, NULL, check_elsewhere, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    stop_follow(NULL);
+    assert_ok(stop_check());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signals_ask_for_a_stop),
         cmocka_unit_test(second_interrupt_ends_at_once),
+        cmocka_unit_test(threads_follow_a_flag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,6 +141,13 @@ static struct status losses_tell(struct trainer *trainer)
     return loading.images ? run_log_loader(trainer->log, state->epoch, &loading) : OK;
 }
 
+/* Whether a step that was stopped is one that waited for its images in vain and changed nothing:
+ * there are no micro-batches before, and no other processes that go on with it. */
+static bool stop_is_before_step(const struct trainer *trainer)
+{
+    return trainer->division.accumulate == 1 && comm_size(trainer->comm) == 1;
+}
+
 /* Trains to the end of the epoch, or until a stop or the limit of steps. */
 static struct status epoch_train(struct trainer *trainer)
 {
@@ -156,7 +163,13 @@ static struct status epoch_train(struct trainer *trainer)
         TRY(ranks_vote(trainer->comm, stop_requested(), &trainer->stopping));
         if (trainer->stopping)
             break;
-        TRY(trainer_step(trainer));
+        struct status status = trainer_step(trainer);
+        if (status.code == STATUS_STOPPED && stop_is_before_step(trainer)) {
+            status_ignore(status);
+            trainer->stopping = true;
+            break;
+        }
+        TRY(status);
         TRY(checkpoint_step(trainer));
     }
     TRY(trainer_take_metrics(trainer));

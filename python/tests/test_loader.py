@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
@@ -89,6 +90,31 @@ class LoaderTest(unittest.TestCase):
             self.assertEqual(next(iter(again)).epoch, 1)
         with self.assertRaisesRegex(ValueError, "seed"):
             make(seed=4).load_state_dict(state)
+
+    def test_a_server_that_never_answers(self):
+        """Leaving and Ctrl-C end reads that are under way, so that none is tried again."""
+        support.packed("dct")
+        log = support.folder() / "silent.log"
+        url = support.serve(self, "--log", str(log)) + "/silent/dct.idx"
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        for way in ("close", "del", "with"):
+            with self.subTest(way), headrace.Loader(url, 5, image_size=24, threads=2) as loader:
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
+                with self.assertRaises(KeyboardInterrupt):
+                    next(iter(loader))
+                if way == "close":
+                    loader.close()
+                elif way == "del":
+                    del loader
+                    gc.collect()
+        asked = [line for line in log.read_text().splitlines() if ".shard" in line]
+        self.assertTrue(asked)
+        self.assertLessEqual(max(asked.count(line) for line in asked), 3)
 
     def test_kept_batches_keep_their_slots(self):
         loader = make()

@@ -11,7 +11,19 @@ HEADRACE_DATA=${HEADRACE_DATA:-$PWD/../shared/data}
 work=$(mktemp -d "${TMPDIR:-/tmp}/headrace-cli.XXXXXX")
 stdout=$work/.stdout
 stderr=$work/.stderr
-trap 'chmod -R u+rwX "$work"; rm -rf "$work"' EXIT
+servers=() # processes that end with the test
+
+end_test()
+{
+    local server
+    for server in "${servers[@]}"; do
+        kill "$server" 2>/dev/null
+        wait "$server" 2>/dev/null
+    done
+    chmod -R u+rwX "$work"
+    rm -rf "$work"
+}
+trap end_test EXIT
 
 fail() # MESSAGE
 {
@@ -85,6 +97,32 @@ refute_stderr() { ! grep -qE -- "$1" "$stderr" || fail "stderr has a line that m
 expect_file() { [ -e "$1" ] || fail "$1 does not exist"; }
 refute_file() { [ ! -e "$1" ] || fail "$1 exists"; }
 expect_same() { diff -r "$1" "$2" >/dev/null || fail "$1 and $2 differ"; }
+
+# Nothing of the machine's own settings for URLs.
+leave_settings()
+{
+    unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY HEADRACE_CACHE HEADRACE_CACHE_SIZE
+    unset HEADRACE_ORIGINS HEADRACE_USER HEADRACE_PASSWORD HEADRACE_TOKEN HEADRACE_CA_FILE
+    export HOME=$work/home
+    mkdir "$HOME"
+}
+
+# Starts a server of faults over $work/served; its port is in $port.
+serve() # OPTIONS...
+{
+    mkfifo "$work/in.${#servers[@]}"
+    sleep 1000 >"$work/in.${#servers[@]}" & # holds the server's input open
+    servers+=($!)
+    python3 tests/support/fault_server.py "$work/served" "$@" <"$work/in.$((${#servers[@]} - 1))" >"$work/port" 2>/dev/null &
+    servers+=($!)
+    for _ in $(seq 200); do
+        [ ! -s "$work/port" ] || break
+        sleep 0.05
+    done
+    port=$(cat "$work/port")
+    rm "$work/port"
+    [ -n "$port" ] || fail "the server did not start"
+}
 
 # Starts SIZE ranks in the background, as torchrun would; rank R prints into $work/R.stdout and R.stderr.
 ranks_start() # SIZE ARGUMENT...

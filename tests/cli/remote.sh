@@ -5,39 +5,7 @@ need_data cifar10.tar
 need_tool openssl
 PATH=$PATH:/usr/sbin
 need_tool nginx
-unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
-unset HEADRACE_ORIGINS HEADRACE_USER HEADRACE_PASSWORD HEADRACE_TOKEN HEADRACE_CA_FILE
-export HOME=$work/home
-mkdir "$HOME"
-
-servers=()
-end_servers()
-{
-    local server
-    for server in "${servers[@]}"; do
-        kill "$server" 2>/dev/null
-        wait "$server" 2>/dev/null
-    done
-    rm -rf "$work"
-}
-trap end_servers EXIT
-
-# Starts a server of faults; its port is in $port.
-serve() # OPTIONS...
-{
-    mkfifo "$work/in.${#servers[@]}"
-    sleep 1000 >"$work/in.${#servers[@]}" & # holds the server's input open
-    servers+=($!)
-    python3 tests/support/fault_server.py "$work/served" "$@" <"$work/in.$((${#servers[@]} - 1))" >"$work/port" 2>/dev/null &
-    servers+=($!)
-    for _ in $(seq 200); do
-        [ ! -s "$work/port" ] || break
-        sleep 0.05
-    done
-    port=$(cat "$work/port")
-    rm "$work/port"
-    [ -n "$port" ] || fail "the server did not start"
-}
+leave_settings
 
 mkdir -p "$work/files" "$work/served"
 tar -C "$work/files" -xf "$HEADRACE_DATA/cifar10.tar" val/bird val/cat

@@ -169,7 +169,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "long":
             self.close_connection = True
             return self.answer(206, fields + [("Connection", "close")], body + bytes(100000), -1)
-        if fault == "cut" or (fault == "cut-once" and times == 0):
+        is_cut = fault == "troubled" and self.server.state.count("bodies") % 10 == 8
+        if fault == "cut" or is_cut or (fault == "cut-once" and times == 0):
             self.close_connection = True
             return self.answer(206, fields, body[:len(body) // 2], len(body))
         if fault == "trickle":
@@ -230,6 +231,10 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         return True
 
+    def before_silent_later(self, times):
+        """Answers come for the first 20 requests alone."""
+        return self.server.state.count("silent-later") >= 20 and self.before_silent(times)
+
     def before_drop(self, times):
         self.close_connection = True
         return True
@@ -258,6 +263,15 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.answer(503)
         return True
+
+    def before_troubled(self, times):
+        """Of ten requests one fails with 503, one with a cut connection and one with a cut body."""
+        number = self.server.state.count("troubled") % 10
+        if number == 2:
+            self.answer(503)
+        elif number == 5:
+            self.close_connection = True
+        return number in (2, 5)
 
     def redirect(self, target):
         self.answer(302, [("Location", target)])

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Training and evaluating over a server that fails now and then, through a cache smaller than the set, and stopping where
+# the server has stopped answering: the weights are those of local files, bit for bit.
+source tests/cli/lib.sh
+need_data cifar10.tar
+leave_settings
+
+mkdir -p "$work/files" "$work/served"
+tar -C "$work/files" -xf "$HEADRACE_DATA/cifar10.tar" val/bird val/cat
+headrace_ok pack "$work/files/val" -o "$work/all.idx" --quiet
+headrace_ok select "$work/all.idx" --every 2 -o "$work/half.idx"
+headrace_ok select "$work/all.idx" --every 8 -o "$work/eighth.idx"
+headrace_ok pack "$work/half.idx" -o "$work/served/train.idx" --encoding jpeg --quiet
+headrace_ok pack "$work/eighth.idx" -o "$work/served/val.idx" --encoding jpeg --quiet
+log=$work/log
+serve --log "$log"
+server=http://127.0.0.1:$port
+
+# The reference backend is everywhere.
+train() # ROOT OUT OPTIONS...
+{
+    local root=$1 out=$2
+    shift 2
+    headrace train --data "$root" --out "$work/$out" -a resnet18 --image-size 16 -b 8 --device reference --lr 0.01 \
+        --workers 2 --print-freq 1 "$@"
+}
+
+requests() { grep -c '\.shard ' "$log"; }
+
+# A second epoch asks for less than a first one.
+train "$work/served" local --epochs 2
+expect_status 0
+cached=(--cache "$work/cache" --cache-size 1100k)
+train "$server/troubled" once --epochs 1 "${cached[@]}"
+expect_status 0
+first=$(requests)
+rm -r "$work/cache"
+train "$server/troubled" twice --epochs 2 "${cached[@]}"
+expect_status 0
+expect_same "$work/local/checkpoint.safetensors" "$work/twice/checkpoint.safetensors"
+second=$(($(requests) - 2 * first))
+[ "$second" -gt 0 ] || fail "the set fits into the cache: $second requests"
+[ "$second" -lt $((first * 3 / 4)) ] || fail "the second epoch made $second requests after $first"
+[ "$(cat "$work/cache"/* | wc -c)" -le 1100000 ] || fail "the cache is larger than --cache-size"
+
+# What is left of the cache serves other commands, by the environment too.
+result() { sed -E 's/"(set|seconds)": *("[^"]*"|[0-9.e-]+),?//g' "$stdout" >"$work/$1"; }
+headrace_ok eval "$work/local" "$work/served/val.idx" --device reference --json
+result local.json
+headrace_ok eval "$work/local" "$server/troubled/val.idx" --device reference --json "${cached[@]}"
+result remote.json
+expect_same "$work/local.json" "$work/remote.json"
+before=$(requests)
+HEADRACE_CACHE=$work/cache headrace_ok eval "$work/local" "$server/troubled/val.idx" --device reference --json
+result remote.json
+expect_same "$work/local.json" "$work/remote.json"
+[ "$(requests)" -eq "$before" ] || fail "the set was asked for again"
+
+# Starts a command in the background, interrupts it when the server was asked so often, and waits for its end.
+interrupt() # REQUESTS ARGUMENT...
+{
+    local wanted=$(($(requests) + $1)) pid
+    shift
+    last_command="headrace $*"
+    "$HEADRACE_BIN" "$@" >"$stdout" 2>"$stderr" </dev/null &
+    pid=$!
+    until [ "$(requests)" -ge "$wanted" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+    sleep 0.3 # to be waiting, if it is quick
+    kill -INT $pid
+    wait $pid
+    status=$?
+}
+
+# A server that never answers holds up nobody who wants to leave.
+hour=(--timeout 86400 --idle-timeout 3600)
+for options in "" "--cache $work/cache"; do
+    # shellcheck disable=SC2086 # several words
+    interrupt 1 bench "$server/silent/train.idx" --image-size 16 "${hour[@]}" $options
+    expect_error 75 'error: stopped on request; run the same command again to finish'
+done
+interrupt 1 fetch "$server/silent/train.idx" --cache "$work/other" --cache-size 1100k --quiet "${hour[@]}"
+expect_error 75 'error: stopped on request; run the same command again to finish'
+interrupt 21 train --train "$server/silent-later/train.idx" --val "$work/served/val.idx" --out "$work/stopped" \
+    -a resnet18 --image-size 16 -b 8 --device reference --lr 0.01 --workers 2 --print-freq 1 --epochs 2 "${hour[@]}"
+expect_error 75 'stopped as asked at epoch 0, step [0-9]+ of 19; continue with: headrace train --resume auto'
+train "$server/troubled" stopped --resume auto --epochs 2
+expect_status 0
+expect_same "$work/local/checkpoint.safetensors" "$work/stopped/checkpoint.safetensors"
