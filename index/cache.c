@@ -124,6 +124,13 @@ struct cache_statistics cache_statistics(struct cache *cache)
     return statistics;
 }
 
+bool cache_holds(const struct cache *cache, uint64_t records, uint64_t bytes)
+{
+    const struct cache_table *table = &cache->table;
+    uint64_t most_blocks = bytes / CACHE_BLOCK_BYTES + records; /* none is filled to its end */
+    return records <= table->entry_count && most_blocks <= table->block_count;
+}
+
 /* ---- waiting ---- */
 
 static void claim_ended(struct cache *cache)

@@ -66,6 +66,8 @@ struct cache_statistics {
     uint64_t most_records; /* however small they are */
 };
 struct cache_statistics cache_statistics(struct cache *cache);
+/* Whether so many records, of so many bytes in all, fit into it when nothing else is there. */
+bool cache_holds(const struct cache *cache, uint64_t records, uint64_t bytes);
 
 /* This process reads the records of a data set in an order: the slots `first_slot` …
  * `first_slot + slots - 1` of each batch. Processes that share an order give the same one, whatever

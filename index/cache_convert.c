@@ -23,6 +23,7 @@ struct job {
 
 struct cache_convert {
     struct cache *cache;
+    enum convert_pace pace;
     pthread_t broker;
     bool has_broker;
     pthread_mutex_t mutex;
@@ -56,7 +57,8 @@ static void *convert_main(void *context)
     struct cache_convert *convert = job->convert;
     CLEANUP(dct_maker_done) struct dct_maker maker = {0};
     const struct sched_param lowest = {0};
-    pthread_setschedparam(pthread_self(), SCHED_IDLE, &lowest); /* refusal changes nothing */
+    if (convert->pace == CONVERT_IDLY)
+        pthread_setschedparam(pthread_self(), SCHED_IDLE, &lowest); /* refusal changes nothing */
     pthread_mutex_lock(&convert->mutex);
     while (!convert->closing) {
         if (job->state != JOB_READY) {
@@ -159,12 +161,13 @@ static void *broker_main(void *context)
 
 /* ---- the public calls ---- */
 
-struct status cache_convert_open(struct cache *cache, unsigned threads,
+struct status cache_convert_open(struct cache *cache, unsigned threads, enum convert_pace pace,
                                  struct cache_convert **ret_convert)
 {
     CLEANUP(cache_convert_close) struct cache_convert *convert = NULL;
     TRY(memory_alloc(1, sizeof *convert, &convert));
     convert->cache = cache;
+    convert->pace = pace;
     pthread_mutex_init(&convert->mutex, NULL);
     pthread_cond_init(&convert->changed, NULL);
     TRY(memory_alloc(threads, sizeof *convert->jobs, &convert->jobs));

@@ -1,8 +1,7 @@
 #ifndef HEADRACE_INDEX_CACHE_CONVERT_H
 #define HEADRACE_INDEX_CACHE_CONVERT_H
 
-/* Makes `dct` records of the `jpeg` ones that a cache holds, with what the processors have left:
- * threads of the lowest priority do it, which run when nothing else would. They touch neither the
+/* Makes `dct` records of the `jpeg` ones that a cache holds, with threads that touch neither the
  * cache nor its locks, where others would wait for them: one more thread hands them records and
  * puts the results, each of which was proved to give its file back, into their place. */
 
@@ -14,8 +13,14 @@
 
 struct cache_convert;
 
+enum convert_pace {
+    CONVERT_IDLY = 0, /* with what the processors have left: threads of the lowest priority */
+    CONVERT_SOON,     /* as anything else: whoever waits meanwhile gains more by the records' better
+                         form */
+};
+
 /* `cache` is borrowed. */
-struct status cache_convert_open(struct cache *cache, unsigned threads,
+struct status cache_convert_open(struct cache *cache, unsigned threads, enum convert_pace pace,
                                  struct cache_convert **ret_convert);
 void cache_convert_close(struct cache_convert *convert);
 CLEANUP_POINTER(cache_convert_close, struct cache_convert)

@@ -325,7 +325,7 @@ static struct status prefetch_prepare(struct loader *loader, unsigned threads)
         .first_slot = options->rank * count,
         .slots = count,
         .counts_passes = options->mode == LOADER_EVAL,
-        .converters = options->cache ? (threads + 1) / 2 : 0,
+        .decoders = options->cache ? threads : 0,
     };
     return prefetch_open(loader->index, cache, &prefetch, &loader->prefetch);
 }

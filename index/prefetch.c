@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "base/stop.h"
 #include "index/cache_convert.h"
+#include "index/summary.h"
 
 static const unsigned usual_threads = 48;
 /* A thread reads into the heap and calls nothing that needs more. */
@@ -237,6 +238,24 @@ static struct status threads_start(struct prefetch *prefetch, unsigned threads)
     return OK; /* fewer fetch, too */
 }
 
+/* Records that stay in the cache are read in their better form in all epochs to come, which is
+ * worth more than the time of those that wait for it in the first one: then converting, which
+ * takes a quarter longer than decoding, gets the share of the processors that lets it keep up. Of
+ * a set that does not fit many would go again before they are read. Evaluation may be a single
+ * pass. */
+static struct status convert_start(struct prefetch *prefetch, unsigned decoders)
+{
+    const double dct_share = 1.25; /* of a JPEG file's bytes, at most */
+    unsigned half = (decoders + 1) / 2;
+    struct index_summary summary;
+    TRY(index_summarise(prefetch->index, &summary));
+    uint64_t bytes = (uint64_t)(dct_share * (double)summary.record_bytes);
+    if (!prefetch->counts_passes && cache_holds(prefetch->cache, summary.records, bytes))
+        return cache_convert_open(prefetch->cache, decoders + half, CONVERT_SOON,
+                                  &prefetch->convert);
+    return cache_convert_open(prefetch->cache, half, CONVERT_IDLY, &prefetch->convert);
+}
+
 /* ---- the public calls ---- */
 
 struct status prefetch_open(struct index *index, struct cache *cache,
@@ -265,8 +284,8 @@ struct status prefetch_open(struct index *index, struct cache *cache,
     pthread_cond_init(&prefetch->progress, NULL);
     TRY(cache_session_open(cache, &reading, &prefetch->session));
     prefetch->has_session = true;
-    if (options->converters)
-        TRY(cache_convert_open(cache, options->converters, &prefetch->convert));
+    if (options->decoders)
+        TRY(convert_start(prefetch, options->decoders));
     TRY(threads_start(prefetch, options->threads ? options->threads : usual_threads));
     *ret_prefetch = MOVE(prefetch);
     return OK;

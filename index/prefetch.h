@@ -28,9 +28,10 @@ struct prefetch_options {
     const struct order *order; /* of any epoch */
     uint64_t steps;            /* of an epoch */
     uint32_t first_slot, slots;
-    bool counts_passes;  /* epochs all have the same order: each start is the next one */
-    unsigned threads;    /* reads at once; 0: as many as hide a network's latency */
-    unsigned converters; /* threads of lowest priority that make `dct` of what came as `jpeg` */
+    bool counts_passes; /* epochs all have the same order: each start is the next one */
+    unsigned threads;   /* reads at once; 0: as many as hide a network's latency */
+    unsigned decoders;  /* threads that wait for records, whose cache is to make `dct` of `jpeg`;
+                           0: it keeps what comes */
 };
 
 struct prefetch;

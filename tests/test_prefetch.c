@@ -1,5 +1,8 @@
 /* A loader with a cache: the same batches and failures as without, from the cache where it can. */
 
+#include <dirent.h>
+#include <sched.h>
+
 #include "base/crc32c.h"
 #include "image/folder_source.h"
 #include "index/cache.h"
@@ -197,6 +200,44 @@ static void test_any_order(void **state)
     assert_true(statistics.fetched < IMAGES - 20);
 }
 
+/* Threads of this process that run when nothing else would. */
+static unsigned idle_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    unsigned count = 0;
+    assert_non_null(tasks);
+    while ((task = readdir(tasks)))
+        count += task->d_name[0] != '.' &&
+                 sched_getscheduler((int)strtol(task->d_name, NULL, 10)) == SCHED_IDLE;
+    closedir(tasks);
+    return count;
+}
+
+/* Converting waits for idle processors unless a training set stays in the cache as a whole. */
+static void test_converting_gives_way(void **state)
+{
+    (void)state;
+    const struct {
+        enum loader_mode mode;
+        uint64_t bytes;
+        unsigned idle;
+    } cases[] = {{LOADER_EVAL, LARGE, 2}, {LOADER_TRAIN, BUDGET, 2}, {LOADER_TRAIN, LARGE, 0}};
+    CLEANUP(index_close) struct index *index = index_make("gives_way");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CLEANUP(cache_close) struct cache *cache = NULL;
+        CLEANUP(loader_close) struct loader *loader = NULL;
+        struct loader_statistics statistics;
+        assert_ok(cache_open(NULL, cases[i].bytes, &cache));
+        struct loader_options options = options_make(cases[i].mode, cache);
+        loader = loader_make(index, &options);
+        epoch_checksum(loader, 0, 0, &statistics);
+        while (idle_threads() < cases[i].idle) /* they have just been started */
+            usleep(1000);
+        assert_int_equal(idle_threads(), cases[i].idle);
+    }
+}
+
 /* Ranks share what they bring: the second one finds it. */
 static void test_ranks_share(void **state)
 {
@@ -345,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_batches_stay_the_same),
         cmocka_unit_test(test_converted_in_the_background),
         cmocka_unit_test(test_any_order),
+        cmocka_unit_test(test_converting_gives_way),
         cmocka_unit_test(test_ranks_share),
         cmocka_unit_test(test_failures_stay_the_same),
         cmocka_unit_test(test_identities),
