@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/pool.h"
 #include "image/shard_reader.h"
 #include "index/access.h"
 #include "index/format.h"
@@ -312,15 +313,49 @@ static struct status crcs_known(const struct index *index, bool *ret_known)
     return OK;
 }
 
-/* Appends what tells one file or folder from a later one of its name. */
+/* Appends what tells one file or folder of this machine from a later one of its name. */
 static struct status place_describe_change(const char *path, struct buffer *text)
 {
-    struct stat stat_of = {0};
-    if (!url_is(path) && stat(path, &stat_of) < 0)
+    struct stat stat_of;
+    if (url_is(path) || stat(path, &stat_of) < 0)
         return OK; /* told by who reads it */
     return buffer_append_text(text, "%s %lld %lld %lld\n", path, (long long)stat_of.st_size,
                               (long long)stat_of.st_mtim.tv_sec,
                               (long long)stat_of.st_mtim.tv_nsec);
+}
+
+/* What the servers of shards tell versions by; of one loop over the shards. */
+struct versions {
+    const struct index *index;
+    char (*text)[HTTP_VALIDATOR_BYTES]; /* (shard_count), "" for those of this machine */
+};
+
+static struct status version_ask(uint64_t item, unsigned thread, void *context)
+{
+    const struct versions *versions = context;
+    struct shard_remote *remote = versions->index->shards[item].remote;
+    (void)thread;
+    return remote ? remote_shard_version(remote, versions->text[item]) : OK;
+}
+
+/* Appends the places and versions of the shards. */
+static struct status shards_describe_change(const struct index *index, struct buffer *text)
+{
+    const unsigned most_at_once = 32;
+    CLEANUP(memory_free) char(*versions_text)[HTTP_VALIDATOR_BYTES] = NULL;
+    CLEANUP(pool_close) struct pool *pool = NULL;
+    TRY(memory_alloc(index->shard_count, sizeof *versions_text, &versions_text));
+    struct versions versions = {index, versions_text};
+    unsigned threads =
+        index->shard_count < most_at_once ? (unsigned)index->shard_count : most_at_once;
+    TRY(pool_open(index->access && threads ? threads : 1, &pool));
+    TRY(pool_run(pool, index->shard_count, version_ask, &versions));
+    for (size_t i = 0; i < index->shard_count; i++) {
+        TRY(place_describe_change(index->shards[i].path, text));
+        if (index->shards[i].remote)
+            TRY(buffer_append_text(text, "%s %s\n", index->shards[i].path, versions_text[i]));
+    }
+    return OK;
 }
 
 struct status index_identity(const struct index *index, uint64_t *ret_identity)
@@ -335,10 +370,10 @@ struct status index_identity(const struct index *index, uint64_t *ret_identity)
                                    section->crcs_crc));
     }
     TRY(crcs_known(index, &known));
-    if (!known)
+    if (!known) {
         TRY(place_describe_change(index->path, &text));
-    for (size_t i = 0; !known && i < index->shard_count; i++)
-        TRY(place_describe_change(index->shards[i].path, &text));
+        TRY(shards_describe_change(index, &text));
+    }
     digest_sha256_bytes(text.data, text.length, digest);
     *ret_identity = load_le64(digest);
     return OK;

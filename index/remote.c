@@ -467,3 +467,29 @@ struct status remote_file_read(struct remote_file *file, const struct shard_rang
         status_clear(&status);
     }
 }
+
+/* Copies what pins the first place that is pinned; false if none is. */
+static bool version_copy(struct remote_file *file, char text[HTTP_VALIDATOR_BYTES])
+{
+    bool found = false;
+    pthread_mutex_lock(&file->remote->mutex);
+    for (size_t i = 0; i < file->count && !found; i++) {
+        const struct place *place = &file->places[(file->first + i) % file->count];
+        found = place->validator[0];
+        memcpy(text, place->validator, HTTP_VALIDATOR_BYTES);
+    }
+    pthread_mutex_unlock(&file->remote->mutex);
+    return found;
+}
+
+struct status remote_shard_version(struct shard_remote *shard, char ret_text[HTTP_VALIDATOR_BYTES])
+{
+    struct remote_file *file = (struct remote_file *)shard;
+    const struct shard_range first = {.length = 1};
+    char byte;
+    if (version_copy(file, ret_text))
+        return OK;
+    TRY(remote_file_read(file, &first, &byte));
+    version_copy(file, ret_text);
+    return OK;
+}

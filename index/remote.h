@@ -64,6 +64,11 @@ struct shard_remote *remote_file_shard(struct remote_file *file);
 struct status remote_file_read(struct remote_file *file, const struct shard_range *range,
                                void *bytes);
 
+/* What tells these bytes of a file (of remote_file_shard) from another version of them: what its
+ * place is pinned by, "" where the server says nothing. Reads a byte where there was no answer yet,
+ * with the same failures. Thread-safe. */
+struct status remote_shard_version(struct shard_remote *shard, char ret_text[HTTP_VALIDATOR_BYTES]);
+
 /* The size, 0 while it is not known: a successful read tells it. */
 uint64_t remote_file_size(struct remote_file *file);
 

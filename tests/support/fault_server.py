@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import urllib.parse
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 USER, PASSWORD, TOKEN = "reader", "s3cret:with colon", "bearer-0123"
@@ -148,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
         if begin >= size or fault == "range":
             self.answer(416, [("Content-Range", f"bytes */{size // 2 if fault == 'range' else size}")])
             return
-        etag = '"one"'
+        etag = f'"{zlib.crc32(content):08x}"' if fault == "versioned" else '"one"'
         body = bytearray(content[begin:end])
         is_old = self.server.state.count(fault + path) < 2
         if fault == "changes" and not is_old:
