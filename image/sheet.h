@@ -14,10 +14,10 @@ struct status sheet_open(unsigned columns, uint32_t cell_size, struct sheet **re
 struct status sheet_add(struct sheet *sheet, const struct picture *picture, const char *caption);
 /* Draws all into `out`. */
 struct status sheet_draw(struct sheet *sheet, struct picture *out);
-/* Draws and writes to `path` atomically: PNG or JPEG by its ending (another ending fails with
- * STATUS_USAGE). */
 /* Fails with STATUS_USAGE where a sheet cannot be written under such a name. */
 struct status sheet_check_name(const char *path);
+/* Draws and writes to `path` atomically: PNG or JPEG by its ending (another ending fails with
+ * STATUS_USAGE). */
 struct status sheet_write(struct sheet *sheet, const char *path);
 void sheet_close(struct sheet *sheet);
 CLEANUP_POINTER(sheet_close, struct sheet)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/stop.h"
 #include "image/decode.h"
 #include "index/dct_make.h"
@@ -118,16 +119,12 @@ static bool job_begin(struct cache_convert *convert, struct job *job)
 
 static void broker_wait(struct cache_convert *convert, bool is_idle)
 {
-    const long idle_ms = 100; /* until there may be something in the cache */
-    struct timespec until;
+    const unsigned idle_ms = 100; /* until there may be something in the cache */
     if (!is_idle) {
         pthread_cond_wait(&convert->changed, &convert->mutex);
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += idle_ms * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = clock_after_ms(idle_ms);
     pthread_cond_timedwait(&convert->changed, &convert->mutex, &until);
 }
 

@@ -59,7 +59,6 @@ struct status cache_reader_read(struct cache_reader *reader, uint64_t i, struct 
     uint64_t seen = 0;
     double begin = clock_seconds();
     struct record record;
-    TRY(index_record(reader->index, i, &record));
     while (clock_seconds() - begin < CACHE_PATIENCE_S) {
         enum cache_answer answer;
         bool again = true;
@@ -72,6 +71,7 @@ struct status cache_reader_read(struct cache_reader *reader, uint64_t i, struct 
             return OK;
         cache_wait(reader->cache, &seen, CACHE_LOOK_MS);
     }
+    TRY(index_record(reader->index, i, &record));
     *ret_encoding = record.encoding;
     return index_read(reader->index, i, bytes);
 }

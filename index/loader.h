@@ -80,8 +80,7 @@ struct status loader_forecast(const struct loader_options *options, uint64_t *re
 struct status loader_open(struct index *index, const struct loader_options *options,
                           struct loader **ret_loader);
 /* Stops the threads and ends their reads, however long a server takes; loader_next fails from then
- * on. Batches that the caller holds stay valid, and
- * may still be released, until loader_close. */
+ * on. Batches that the caller holds stay valid, and may still be released, until loader_close. */
 void loader_stop(struct loader *loader);
 /* Stops the threads; batches not yet released become invalid. */
 void loader_close(struct loader *loader);

@@ -247,13 +247,15 @@ static struct status convert_start(struct prefetch *prefetch, unsigned decoders)
 {
     const double dct_share = 1.25; /* of a JPEG file's bytes, at most */
     unsigned half = (decoders + 1) / 2;
-    struct index_summary summary;
-    TRY(index_summarise(prefetch->index, &summary));
-    uint64_t bytes = (uint64_t)(dct_share * (double)summary.record_bytes);
-    if (!prefetch->counts_passes && cache_holds(prefetch->cache, summary.records, bytes))
-        return cache_convert_open(prefetch->cache, decoders + half, CONVERT_SOON,
-                                  &prefetch->convert);
-    return cache_convert_open(prefetch->cache, half, CONVERT_IDLY, &prefetch->convert);
+    bool stays = false;
+    if (!prefetch->counts_passes) {
+        struct index_summary summary;
+        TRY(index_summarise(prefetch->index, &summary));
+        stays = cache_holds(prefetch->cache, summary.records,
+                            (uint64_t)(dct_share * (double)summary.record_bytes));
+    }
+    return cache_convert_open(prefetch->cache, stays ? decoders + half : half,
+                              stays ? CONVERT_SOON : CONVERT_IDLY, &prefetch->convert);
 }
 
 /* ---- the public calls ---- */

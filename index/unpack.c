@@ -97,10 +97,7 @@ static struct status record_read(struct unpacker *unpacker, const struct record 
                                  const char *name, struct scratch *scratch, bool *ret_left_out)
 {
     struct index *index = unpacker->index;
-    struct buffer *bytes = &scratch->bytes;
-    struct status status = record->encoding == ENCODING_JPEG
-                               ? index_read(index, i, bytes)
-                               : record_original(&scratch->restorer, index, i, bytes);
+    struct status status = record_original(&scratch->restorer, index, i, &scratch->bytes);
     *ret_left_out = status.code == STATUS_CORRUPT && unpacker->options->skip;
     if (*ret_left_out) {
         progress_add(unpacker->progress, 1, 0);

@@ -258,6 +258,13 @@ struct backend_ops {
     struct status (*plan_choices)(const struct plan *plan, plan_choice_fn *fn, void *context);
 };
 
+/* plan_slow_reason of any backend. */
+static inline const char *backend_slow_reason(const struct backend_ops *ops,
+                                              const struct plan *plan)
+{
+    return ops->plan_slow_reason ? ops->plan_slow_reason(plan) : NULL;
+}
+
 /* What a module's one entry symbol returns. */
 struct backend_module {
     const char *build_id; /* HEADRACE_BUILD_ID of the module's build; must equal the program's */

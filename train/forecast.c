@@ -187,8 +187,7 @@ static struct status device_note(const struct answering *answering, struct forec
 
 static const char *slow_reason(const struct answering *answering)
 {
-    const struct backend_ops *ops = answering->ops;
-    return ops->plan_slow_reason ? ops->plan_slow_reason(answering->train) : NULL;
+    return backend_slow_reason(answering->ops, answering->train);
 }
 
 /* The forecast of the batch that was asked for. */

@@ -98,8 +98,7 @@ static struct status plan_open(struct trainer *trainer, const struct plan_config
     if (in_turn && !first)
         TRY(comm_barrier(trainer->comm));
     TRY(model->ops->plan_open(model->store, config, ret_plan));
-    const char *slow_reason =
-        model->ops->plan_slow_reason ? model->ops->plan_slow_reason(*ret_plan) : NULL;
+    const char *slow_reason = backend_slow_reason(model->ops, *ret_plan);
     if (slow_reason && first)
         log_note("training takes slower operations than usual: %s", slow_reason);
     return in_turn && first ? comm_barrier(trainer->comm) : OK;

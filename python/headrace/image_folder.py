@@ -45,10 +45,10 @@ class ImageFolder:
     """Stands in for torchvision.datasets.ImageFolder: items are (PIL image in RGB, label).
 
     `root` is an index, a packed shard, or a folder of class folders; the first two may be URLs, for which `origins`,
-    `user` and `password` are, and of all three `cache` and `cache_size` keep what was read (see Index). Paths in `samples` are ROOT/CLASS/NAME, whatever
-    the root is, and `loader` takes them. `targets` is an array over the index, and `samples` and `imgs` are made as
-    they are asked for, so that a worker costs no more memory for more images. It may be shared by threads and by
-    forked processes, and pickles as its path and transforms.
+    `user` and `password` are, and of all three `cache` and `cache_size` keep what was read (see Index). Paths in
+    `samples` are ROOT/CLASS/NAME, whatever the root is, and `loader` takes them. `targets` is an array over the index,
+    and `samples` and `imgs` are made as they are asked for, so that a worker costs no more memory for more images. It
+    may be shared by threads and by forked processes, and pickles as its path and transforms.
     """
 
     def __init__(self, root: Path, transform: Optional[Callable[[Any], Any]] = None,
