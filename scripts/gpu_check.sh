@@ -17,11 +17,12 @@ defaults()
     TURNS=3 TURN_SECONDS=1.5 FORMS=compile        # of PyTorch: eager compile
     PYTHON=python3                                # one with PyTorch; empty: no comparison
     PARITY='resnet18 64 8 3 all'                  # as in tests/test_cuda_parity.c
+    JOINED='resnet18 32 8 2 joined' JOINED_STEPS=30 # the same with --sync-bn; steps that its speed is measured of
     CURVE_ARCH=resnet18 CURVE_SIZE=128 CURVE_BATCH=32 CURVE_STEPS=60 CURVE_DTYPES='fp16 bf16 tf32'
 }
 
 # The parts in the order of their worth, and the most seconds that each may take.
-parts=(facts:20 tests:60 parity:90 speed:150 records:70 curve:60 same_bits:40 profile:45 sanitizer:45)
+parts=(facts:20 tests:60 parity:90 sync_bn:60 speed:150 records:70 curve:60 same_bits:40 profile:45 sanitizer:45)
 
 # --- Help for the parts ---------------------------------------------------------------------------------------------
 
@@ -99,15 +100,36 @@ part_tests()
     return $failed
 }
 
-part_parity()
+# Whole networks against the reference; some cases of the test.
+against_reference() # CASES
 {
     local status=0
-    HEADRACE_PARITY=$PARITY own "$here/tests/test_cuda_parity" >parity.txt 2>&1 || status=1
-    say "Each step from the same weights as the reference backend in double (\`$PARITY\`):"
+    HEADRACE_PARITY=$1 own "$here/tests/test_cuda_parity" >parity.txt 2>&1 || status=1
     grep -E '(step [0-9]|evaluation): loss' parity.txt | sed 's/^/    /' >>summary.md
     grep -q ': loss' parity.txt || { echo "no device was tested"; return 1; }
     [ $status -eq 0 ] || echo "off by more than allowed: $(grep -m 1 '^\[  FAILED' parity.txt)"
     return $status
+}
+
+part_parity()
+{
+    say "Each step from the same weights as the reference backend in double (\`$PARITY\`):"
+    against_reference "$PARITY"
+}
+
+# One device is joined with itself, by the same kernels and sums as several.
+part_sync_bn()
+{
+    local run rates shape=(--synthetic --synthetic-images 1000000 -a "$ARCH" -b "$BATCH" --image-size "$SIZE" --dtype "$DTYPE" -p 5 --steps "$JOINED_STEPS")
+    say "With \`--sync-bn\`, each step from the same weights as the reference backend in double (\`$JOINED\`):"
+    against_reference "$JOINED" || return 1
+    export HEADRACE_CUDA_JOIN=1
+    train apart "${shape[@]}" || return 1
+    train joined "${shape[@]}" --sync-bn || return 1
+    rates=$(for run in apart joined; do logged $run images_per_second | median_later; done | tr '\n' ' ')
+    say
+    awk -v what="$ARCH, $SIZE pixels, $DTYPE, batch $BATCH" '{ printf "%s: %.1f images/s without, %.1f with --sync-bn: %.3f x\n", what, $1, $2, $2 / $1 }' <<<"$rates" >>summary.md
+    grep -m 1 ', NCCL ' joined.txt | sed 's/^/    /' >>summary.md || { echo "--sync-bn did not open NCCL"; return 1; }
 }
 
 part_speed()
@@ -240,7 +262,7 @@ for word in "$@"; do
         exit 2
     fi
 done
-export BUDGET ARCH SIZE DTYPE BATCHES BATCH COPIES RECORD_STEPS TURNS TURN_SECONDS FORMS PYTHON PARITY
+export BUDGET ARCH SIZE DTYPE BATCHES BATCH COPIES RECORD_STEPS TURNS TURN_SECONDS FORMS PYTHON PARITY JOINED JOINED_STEPS
 export CURVE_ARCH CURVE_SIZE CURVE_BATCH CURVE_STEPS CURVE_DTYPES
 mkdir -p "$results" || exit
 results=$(cd "$results" && pwd)

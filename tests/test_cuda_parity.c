@@ -5,8 +5,8 @@
 
 /* A whole ResNet on the CUDA backend against the reference in double, on a GPU or on the stand-ins
  * alike: each step from the same weights, since in 16 bits a step's rounding is soon another
- * training. HEADRACE_PARITY="resnet50 64 8 3 fp16" (arch, pixels, batch, steps, type or all) takes
- * other sizes than the small ones that suit the stand-ins. */
+ * training. HEADRACE_PARITY="resnet50 64 8 3 fp16" (arch, pixels, batch, steps, case or all) takes
+ * other sizes than the small ones that suit the stand-ins; cases are named by main. */
 
 const struct backend_module *headrace_backend_module(void);
 
@@ -18,22 +18,24 @@ static const double residual_gamma = .2;
 /* How far all gradients together may be off, relative to their norm. A ReLU whose input is near 0
  * falls to the other side with any rounding, so this is far above a single rounding. */
 struct check {
+    const char *name;
     enum train_dtype dtype;
+    bool joins_bn; /* all devices that are there normalise together; one does so with itself */
     double loss, gradient, statistics;
 };
 
 struct case_shape {
     char arch[32];
     unsigned pixels, batch, steps;
-    char dtype[8];
+    char wanted[16]; /* a case, "joined": those with joined BN, or "all": the others */
 };
 
 static struct case_shape shape_read(void)
 {
     const char *text = getenv("HEADRACE_PARITY");
     struct case_shape shape;
-    if (sscanf(text ? text : "resnet18 32 4 1 fp16", "%31s %u %u %u %7s", shape.arch, &shape.pixels,
-               &shape.batch, &shape.steps, shape.dtype) != 5)
+    if (sscanf(text ? text : "resnet18 32 4 1 fp16", "%31s %u %u %u %15s", shape.arch,
+               &shape.pixels, &shape.batch, &shape.steps, shape.wanted) != 5)
         fail_msg("HEADRACE_PARITY is \"%s\", \"resnet18 64 8 3 all\" was expected", text);
     return shape;
 }
@@ -72,8 +74,8 @@ static void check_step(const struct check *check, const struct rig *rig, struct 
     double loss = loss_apart(&ours, &theirs);
     print_message("%s step %d: loss %.4f, off by %.2g; gradients off by %.2g (furthest tensor "
                   "%.2g), values and statistics by %.2g\n",
-                  train_dtype_names[check->dtype], (int)step, theirs.loss_sum / theirs.count, loss,
-                  gradient.whole, gradient.furthest, value.whole);
+                  check->name, (int)step, theirs.loss_sum / theirs.count, loss, gradient.whole,
+                  gradient.furthest, value.whole);
     pixel_batch_done(&batch);
     assert_true(loss <= check->loss);
     assert_true(gradient.whole <= check->gradient);
@@ -89,7 +91,7 @@ static void check_evaluation(const struct check *check, const struct rig *rig,
     struct step_metrics ours = rig_evaluate(rig, &batch);
     struct step_metrics theirs = replicas_evaluate(reference, &batch);
     double loss = loss_apart(&ours, &theirs);
-    print_message("%s evaluation: loss %.4f, off by %.2g\n", train_dtype_names[check->dtype],
+    print_message("%s evaluation: loss %.4f, off by %.2g\n", check->name,
                   theirs.loss_sum / theirs.count, loss);
     pixel_batch_done(&batch);
     assert_true(loss <= check->loss);
@@ -110,17 +112,30 @@ static void branches_quieten(const struct rig *rig)
     }
 }
 
+/* The most of them that divide the batch where they normalise together, else one. */
+static unsigned devices_of(const struct check *check, uint32_t batch)
+{
+    int devices = 1;
+    if (check->joins_bn)
+        assert_cuda(cudaGetDeviceCount(&devices));
+    while (batch % (unsigned)devices)
+        devices--;
+    return (unsigned)devices;
+}
+
 static void test_parity(void **state)
 {
     const struct check *check = *state;
     const struct case_shape shape = shape_read();
-    bool wanted = strcmp(shape.dtype, "all") == 0 ||
-                  strcmp(shape.dtype, train_dtype_names[check->dtype]) == 0;
+    bool wanted = strcmp(shape.wanted, check->joins_bn ? "joined" : "all") == 0 ||
+                  strcmp(shape.wanted, check->name) == 0;
     if (!wanted || !gpu_is_there())
         skip();
     const double scale = check->dtype == DTYPE_FP16 ? 1024 : 1;
     const struct update_rule scaled = rule_make(scale), plain = rule_make(1);
-    const struct backend_config config = {.dtype = check->dtype, .devices = 1};
+    const struct backend_config config = {.dtype = check->dtype,
+                                          .devices = devices_of(check, shape.batch),
+                                          .sync_bn = check->joins_bn};
     const struct plan_config plan = {.batch = shape.batch,
                                      .height = shape.pixels,
                                      .width = shape.pixels,
@@ -144,15 +159,18 @@ static void test_parity(void **state)
 
 int main(void)
 {
-    static struct check f32 = {DTYPE_F32, 1e-4, 1e-2, 1e-4};
-    static struct check tf32 = {DTYPE_TF32, 1e-2, 1e-1, 1e-2};
-    static struct check fp16 = {DTYPE_FP16, 1e-2, 1e-1, 1e-2};
-    static struct check bf16 = {DTYPE_BF16, 5e-2, 5e-1, 5e-2};
-    const struct CMUnitTest tests[] = {
-        {"f32", test_parity, NULL, NULL, &f32},
-        {"tf32", test_parity, NULL, NULL, &tf32},
-        {"fp16", test_parity, NULL, NULL, &fp16},
-        {"bf16", test_parity, NULL, NULL, &bf16},
+    static struct check checks[] = {
+        {"f32", DTYPE_F32, false, 1e-4, 1e-2, 1e-4},
+        {"tf32", DTYPE_TF32, false, 1e-2, 1e-1, 1e-2},
+        {"fp16", DTYPE_FP16, false, 1e-2, 1e-1, 1e-2},
+        {"bf16", DTYPE_BF16, false, 5e-2, 5e-1, 5e-2},
+        {"f32-joined", DTYPE_F32, true, 1e-4, 1e-2, 1e-4},
+        {"fp16-joined", DTYPE_FP16, true, 1e-2, 1e-1, 1e-2},
+        {"bf16-joined", DTYPE_BF16, true, 5e-2, 5e-1, 5e-2},
     };
+    struct CMUnitTest tests[ARRAY_LENGTH(checks)];
+    setenv("HEADRACE_CUDA_JOIN", "1", 1);
+    for (size_t i = 0; i < ARRAY_LENGTH(checks); i++)
+        tests[i] = (struct CMUnitTest){checks[i].name, test_parity, NULL, NULL, &checks[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

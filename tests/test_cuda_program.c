@@ -13,17 +13,33 @@ struct opened {
     struct program *program;
 };
 
-static void open_arch(struct opened *opened, const char *arch, enum plan_mode mode, bool fused)
+/* The ways to train and to evaluate. */
+static const struct program_config configs[] = {
+    {PLAN_TRAIN, false, false, 8, 224, 224},
+    {PLAN_TRAIN, true, false, 8, 224, 224},
+    {PLAN_TRAIN, false, true, 8, 224, 224},
+    {PLAN_EVAL, false, false, 8, 224, 224},
+};
+enum { PLAIN = 0, FUSED, JOINED, EVALUATION };
+
+static void open_arch(struct opened *opened, const char *arch, size_t config)
 {
-    const struct program_config config = {mode, fused, false, 8, 224, 224};
     assert_ok(network_open(arch, 1000, &opened->network));
-    assert_ok(program_open(opened->network, &config, &opened->program));
+    assert_ok(program_open(opened->network, &configs[config], &opened->program));
 }
 
 static void close_arch(struct opened *opened)
 {
     program_close(opened->program);
     network_close(opened->network);
+}
+
+static size_t count_kind(const struct program *program, enum op_kind kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < program->op_count; i++)
+        count += program->ops[i].kind == kind;
+    return count;
 }
 
 static size_t count_pattern(const struct program *program, enum pattern pattern)
@@ -45,6 +61,8 @@ static bool op_writes(const struct program *program, size_t op, enum plan_tensor
     const bool sums = tensor == TENSOR_SUM || tensor == TENSOR_SQUARE_SUM;
     if (program->ops[op].kind == OP_BLUR)
         return tensor == TENSOR_Y;
+    if (program->ops[op].kind == OP_SYNC_BN_BACKWARD)
+        return tensor == TENSOR_DX || tensor == TENSOR_DZ || sums;
     if (op < program->backward_begin)
         return tensor == TENSOR_Y || tensor == TENSOR_DX || tensor == TENSOR_MASK ||
                tensor == TENSOR_INDEX || statistics || (finalize ? scales : sums);
@@ -86,28 +104,24 @@ static void check_program(const struct opened *opened)
 static void test_programs(void **state)
 {
     (void)state;
-    for (size_t i = 0; network_names[i]; i++) {
-        struct opened train, fused, eval;
-        open_arch(&train, network_names[i], PLAN_TRAIN, false);
-        open_arch(&fused, network_names[i], PLAN_TRAIN, true);
-        open_arch(&eval, network_names[i], PLAN_EVAL, false);
-        check_program(&train);
-        check_program(&fused);
-        check_program(&eval);
-        close_arch(&train);
-        close_arch(&fused);
-        close_arch(&eval);
-    }
+    for (size_t i = 0; network_names[i]; i++)
+        for (size_t config = 0; config < ARRAY_LENGTH(configs); config++) {
+            struct opened opened;
+            open_arch(&opened, network_names[i], config);
+            check_program(&opened);
+            close_arch(&opened);
+        }
 }
 
 /* ResNet-50 by hand: 53 convolutions, 16 blocks, 4 of them with a convolution as shortcut. */
 static void test_resnet50(void **state)
 {
     (void)state;
-    struct opened train, fused, eval;
-    open_arch(&train, "resnet50", PLAN_TRAIN, false);
-    open_arch(&fused, "resnet50", PLAN_TRAIN, true);
-    open_arch(&eval, "resnet50", PLAN_EVAL, false);
+    struct opened train, fused, joined, eval;
+    open_arch(&train, "resnet50", PLAIN);
+    open_arch(&fused, "resnet50", FUSED);
+    open_arch(&joined, "resnet50", JOINED);
+    open_arch(&eval, "resnet50", EVALUATION);
     const struct {
         const struct program *program;
         enum pattern pattern;
@@ -141,6 +155,15 @@ static void test_resnet50(void **state)
         {fused.program, PATTERN_CONV_WGRAD, 53 - 32},
         {fused.program, PATTERN_CONV_DGRAD, 4},
         {fused.program, PATTERN_CONV_DGRAD_ADD, 16},
+        /* No BN of cuDNN's is left where devices normalise together. */
+        {joined.program, PATTERN_CONV, 53},
+        {joined.program, PATTERN_CONV_DGRAD_ADD, 16},
+        {joined.program, PATTERN_BN, 0},
+        {joined.program, PATTERN_BN_RELU, 0},
+        {joined.program, PATTERN_BN_ADD_RELU, 0},
+        {joined.program, PATTERN_BN_BACKWARD, 0},
+        {joined.program, PATTERN_BN_RELU_BACKWARD, 0},
+        {joined.program, PATTERN_BN_ADD_RELU_BACKWARD, 0},
         {eval.program, PATTERN_CONV_BIAS, 4},
         {eval.program, PATTERN_CONV_BIAS_RELU, 33},
         {eval.program, PATTERN_CONV_BIAS_ADD_RELU, 16},
@@ -149,9 +172,12 @@ static void test_resnet50(void **state)
     };
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
         assert_int_equal(count_pattern(cases[i].program, cases[i].pattern), cases[i].count);
+    assert_int_equal(count_kind(joined.program, OP_SYNC_BN), 53);
+    assert_int_equal(count_kind(joined.program, OP_SYNC_BN_BACKWARD), 53);
     assert_int_equal(eval.program->fold_count, 53);
     close_arch(&train);
     close_arch(&fused);
+    close_arch(&joined);
     close_arch(&eval);
 }
 
@@ -208,11 +234,11 @@ static void test_layout_random(void **state)
 static void test_layout_network(void **state)
 {
     (void)state;
-    const enum plan_mode modes[] = {PLAN_TRAIN, PLAN_EVAL};
-    for (size_t m = 0; m < ARRAY_LENGTH(modes); m++) {
+    const size_t ways[] = {PLAIN, EVALUATION};
+    for (size_t m = 0; m < ARRAY_LENGTH(ways); m++) {
         struct opened opened;
         struct tensor_life *lives;
-        open_arch(&opened, "resnet50", modes[m], false);
+        open_arch(&opened, "resnet50", ways[m]);
         const struct program *program = opened.program;
         assert_ok(memory_alloc(program->tensor_count, sizeof *lives, &lives));
         program_lives(program, lives);
@@ -279,36 +305,42 @@ static void test_param_map(void **state)
 }
 
 /* Buckets cover the arena without a gap, and none is summed before its last gradient is there. */
+static void check_buckets(const struct opened *opened)
+{
+    struct param_map *map;
+    struct bucket_list list;
+    assert_ok(param_map_open(opened->network, &map));
+    assert_ok(bucket_list_make(opened->program, map, &list));
+    uint64_t covered = 0;
+    for (size_t b = 0; b < list.count; b++) {
+        const struct bucket *bucket = &list.buckets[b];
+        covered += bucket->end - bucket->begin;
+        assert_true(b == 0 || bucket->last_op >= list.buckets[b - 1].last_op);
+        for (size_t i = bucket->last_op + 1; i < opened->program->op_count; i++)
+            for (int t = 0; t < TENSOR_COUNT; t++) {
+                const struct operand *operand = &opened->program->ops[i].operands[t];
+                if (operand->place != PLACE_GRADIENT)
+                    continue;
+                uint64_t at = map->params[operand->index].offset;
+                assert_true(at < bucket->begin || at >= bucket->end);
+            }
+    }
+    assert_int_equal(covered, map->trained);
+    assert_true(list.count >= 5);
+    bucket_list_done(&list);
+    param_map_close(map);
+}
+
 static void test_buckets(void **state)
 {
     (void)state;
-    for (size_t n = 0; network_names[n]; n++) {
-        struct opened opened;
-        struct param_map *map;
-        struct bucket_list list;
-        open_arch(&opened, network_names[n], PLAN_TRAIN, false);
-        assert_ok(param_map_open(opened.network, &map));
-        assert_ok(bucket_list_make(opened.program, map, &list));
-        uint64_t covered = 0;
-        for (size_t b = 0; b < list.count; b++) {
-            const struct bucket *bucket = &list.buckets[b];
-            covered += bucket->end - bucket->begin;
-            assert_true(b == 0 || bucket->last_op >= list.buckets[b - 1].last_op);
-            for (size_t i = bucket->last_op + 1; i < opened.program->op_count; i++)
-                for (int t = 0; t < TENSOR_COUNT; t++) {
-                    const struct operand *operand = &opened.program->ops[i].operands[t];
-                    if (operand->place != PLACE_GRADIENT)
-                        continue;
-                    uint64_t at = map->params[operand->index].offset;
-                    assert_true(at < bucket->begin || at >= bucket->end);
-                }
+    for (size_t n = 0; network_names[n]; n++)
+        for (size_t config = PLAIN; config <= JOINED; config++) {
+            struct opened opened;
+            open_arch(&opened, network_names[n], config);
+            check_buckets(&opened);
+            close_arch(&opened);
         }
-        assert_int_equal(covered, map->trained);
-        assert_true(list.count >= 5);
-        bucket_list_done(&list);
-        param_map_close(map);
-        close_arch(&opened);
-    }
 }
 
 /* A form of network that no pattern computes is refused by name. */

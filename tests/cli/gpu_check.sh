@@ -6,7 +6,7 @@ bundle=$(dirname "$HEADRACE_BIN")/trial/bundle
 [ -x "$bundle/gpu_check.sh" ] || skip "there is no $bundle: it is made where the CUDA toolkit is"
 cp -r "$bundle" "$work/bundle"
 small=(ARCH=resnet18 SIZE=32 DTYPE=f32 BATCHES=2 BATCH=2 COPIES=1 RECORD_STEPS=2 TURNS=1 TURN_SECONDS=.1 PYTHON=
-    PARITY='resnet18 32 2 1 f32' CURVE_SIZE=32 CURVE_BATCH=2 CURVE_STEPS=2 CURVE_DTYPES='f32 bf16')
+    PARITY='resnet18 32 2 1 f32' JOINED='resnet18 32 4 1 f32-joined' JOINED_STEPS=2 CURVE_SIZE=32 CURVE_BATCH=2 CURVE_STEPS=2 CURVE_DTYPES='f32 bf16')
 
 check() # RESULTS ARGUMENT...
 {
@@ -17,12 +17,15 @@ expect_summary() { grep -qE -- "$1" "$work/$results/summary.md" || fail "$(cat "
 results=whole
 check whole
 expect_status 0
-for part in facts tests parity speed records curve same_bits; do
+for part in facts tests parity sync_bn speed records curve same_bits; do
     expect_summary "^\| $part \| ok \|"
 done
 expect_summary '^ +resnet18: .*; cuda: CPU stand-in'
 expect_summary '^- .test_cuda_update.: [1-9][0-9]* passed, 0 failed'
 expect_summary 'f32 step 0: loss [0-9.]+, off by'
+expect_summary 'f32-joined step 0: loss [0-9.]+, off by'
+expect_summary '^resnet18, 32 pixels, f32, batch 2: [0-9.]+ images/s without, [0-9.]+ with --sync-bn: [0-9.]+ x'
+expect_summary '; cuda: .*, NCCL [0-9.]+'
 expect_summary '^\| 2 \| headrace \| [0-9.]+ \|'
 expect_summary 'from dct records with four loader threads [0-9.]+ images/s'
 expect_summary '^[0-9.]+.[0-9.]+$'

@@ -34,7 +34,7 @@ struct device {
     cudaEvent_t summand, summed; /* for device_sum */
     cudnnHandle_t cudnn;         /* on the compute stream */
     struct planner *planner;
-    struct collective *collective; /* NULL: no other device takes part */
+    struct collective *collective; /* NULL: nothing is summed over devices */
 
     /* A forecast has a planner, and none of what is above it: memory is counted, not allocated. */
     bool forecast;
