@@ -11,7 +11,7 @@ All are started first; then they take turns, and medians are compared:
 A turn is short and medians bear little noise: nothing else should run meanwhile. scripts/bench_turns.py says where the
 peers live; the package is imported from python/, with build/libheadrace.so.
 
-    scripts/bench_python.py [--images CLASS_FOLDERS] [--rounds 5] [--core 0]
+    scripts/bench_python.py [--images CLASS_FOLDERS] [--rounds 5] [--core 0] [--only NAMES]
 """
 
 import argparse
@@ -62,6 +62,7 @@ def main():
     parser.add_argument("--images", type=pathlib.Path, help="class folders; default: the thousand real ones")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--core", default="0")
+    parser.add_argument("--only", default="", help="run those whose name holds this")
     options = parser.parse_args()
     cores = [options.core]
 
@@ -69,8 +70,10 @@ def main():
     images = options.images or images_prepare(work)
     indexes_write(images, work)
     ours = {f"headrace bench dct {dtype}": Ours(work / "dct.idx", cores, "pillow", dtype) for dtype in ["f32", "u8"]}
+    peers = peers_choose(images, work, cores)
+    ours, peers = ({name: made for name, made in table.items() if options.only in name} for table in (ours, peers))
     with contextlib.ExitStack() as stack:
-        contestants = {**ours, **peers_open(peers_choose(images, work, cores), stack)}
+        contestants = {**ours, **peers_open(peers, stack)}
         medians = turns_take(contestants, options.rounds)
     table_print("one core", ROWS, medians)
     table_print("the guide's comparison, one core", GUIDE_ROWS, medians)
