@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/pool.h"
+#include "base/stop.h"
 #include "binding/internal.h"
 #include "index/folder_index.h"
 #include "index/format.h"
@@ -53,6 +54,12 @@ int binding_end(struct status status)
 const char *binding_message(void)
 {
     return message;
+}
+
+void binding_follow(const uint8_t *closing)
+{
+    _Static_assert(sizeof(atomic_bool) == 1, "it is a byte for other languages");
+    stop_follow((const atomic_bool *)closing);
 }
 
 struct status binding_word_find(const char *option, const char *const *names, const char *word,

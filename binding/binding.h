@@ -18,13 +18,18 @@
 #include "index/loader.h"
 
 /* Raised with every change of what stands in this file; another one's is not to be used. */
-#define BINDING_VERSION 3
+#define BINDING_VERSION 4
 uint32_t binding_version(void);
 /* "0.1.0" */
 const char *binding_release(void);
 
 /* What the calling thread's last failure was; borrowed until its next one. */
 const char *binding_message(void);
+
+/* What the calling thread calls from now on gives up as soon as it would wait, or waits, for a
+ * server or another process and the byte at `closing` (borrowed; NULL: never) is not 0, which
+ * another thread may change. The call then fails with STATUS_STOPPED and may be made again. */
+void binding_follow(const uint8_t *closing);
 
 /* ---- a node's cache ---- */
 

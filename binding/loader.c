@@ -7,7 +7,6 @@
 static const char *const mode_names[] = {"train", "eval", NULL};
 static const char *const type_names[] = {"u8", "f32", "bf16", "f16", NULL};
 static const char *const layout_names[] = {"nhwc", "nchw", NULL};
-static const char *const on_error_names[] = {"fail", "skip", NULL};
 
 /* Refuses what is not a number, too. */
 static struct status range_check(const char *option, double value, double least, double most)
@@ -39,7 +38,7 @@ static struct status options_init(struct binding_loader_options *options)
         .pixels = pixels_names[usual.pixels],
         .dtype = type_names[usual.format.type],
         .layout = layout_names[usual.format.layout],
-        .on_error = on_error_names[usual.on_error],
+        .on_error = loader_on_error_names[usual.on_error],
         .scale_min = usual.crop.scale_min,
         .scale_max = usual.crop.scale_max,
         .ratio_min = usual.crop.ratio_min,
@@ -70,7 +69,7 @@ static struct status words_read(const struct binding_loader_options *options,
     TRY(binding_word_find("pixels", pixels_names, options->pixels, &pixels));
     TRY(binding_word_find("dtype", type_names, options->dtype, &type));
     TRY(binding_word_find("layout", layout_names, options->layout, &layout));
-    TRY(binding_word_find("on_error", on_error_names, options->on_error, &on_error));
+    TRY(binding_word_find("on_error", loader_on_error_names, options->on_error, &on_error));
     read->mode = (enum loader_mode)mode;
     read->order = (enum order_kind)order;
     read->pixels = (enum pixels)pixels;

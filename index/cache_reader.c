@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/stop.h"
 
 struct cache_reader {
     struct index *index;
@@ -69,6 +70,8 @@ struct status cache_reader_read(struct cache_reader *reader, uint64_t i, struct 
             TRY(record_bring(reader, i, bytes, ret_encoding, &again));
         if (!again)
             return OK;
+        if (stop_is_closing())
+            return stop_fail();
         cache_wait(reader->cache, &seen, CACHE_LOOK_MS);
     }
     TRY(index_record(reader->index, i, &record));

@@ -282,6 +282,14 @@ uint64_t index_count(const struct index *index)
     return index->sections.record_count;
 }
 
+bool index_has_urls(const struct index *index)
+{
+    bool found = false;
+    for (size_t i = 0; !found && i < index_shard_count(index); i++)
+        found = url_is(index_shard(index, i)->path);
+    return found;
+}
+
 size_t index_shard_count(const struct index *index)
 {
     return index->shard_count;

@@ -44,6 +44,8 @@ const char *index_path(const struct index *index);
 struct access *index_access(const struct index *index);
 uint64_t index_count(const struct index *index);
 size_t index_shard_count(const struct index *index);
+/* Whether shards stand behind URLs. */
+bool index_has_urls(const struct index *index);
 /* Shard `i` with its path resolved (access_resolve); borrowed. */
 const struct source_shard *index_shard(const struct index *index, size_t shard);
 /* Borrowed; made once. */

@@ -15,7 +15,8 @@
 #include "index/prefetch.h"
 #include "index/read_ahead.h"
 #include "index/sampler.h"
-#include "index/url.h"
+
+enum { STOP_LOOK_MS = 50 }; /* between two looks at whether a wait is still wanted */
 
 /* A slot of the ring. It is free, or being filled (in `pending`, in step order), or held by the
  * caller. */
@@ -66,6 +67,8 @@ struct loader {
     unsigned worker_count;   /* threads running */
     struct sampler *sampler; /* the caller's own, for loader_sample */
 };
+
+const char *const loader_on_error_names[] = {"fail", "skip", NULL};
 
 void loader_options_init(struct loader_options *options)
 {
@@ -296,22 +299,12 @@ static struct status label_map_check(const struct loader *loader)
     return OK;
 }
 
-static bool has_shard(const struct index *index, bool (*is_such)(const struct source_shard *))
+static bool has_files(const struct index *index)
 {
     bool found = false;
     for (size_t i = 0; !found && i < index_shard_count(index); i++)
-        found = is_such(index_shard(index, i));
+        found = !shard_is_folder(index_shard(index, i));
     return found;
-}
-
-static bool shard_is_file(const struct source_shard *shard)
-{
-    return !shard_is_folder(shard);
-}
-
-static bool shard_is_url(const struct source_shard *shard)
-{
-    return url_is(shard->path);
 }
 
 static struct status prefetch_prepare(struct loader *loader, unsigned threads)
@@ -335,7 +328,7 @@ static struct status ahead_prepare(struct loader *loader, unsigned threads)
     const struct loader_options *options = &loader->options;
     const uint64_t usual_bytes = 256 << 20, least_bytes = 1 << 20;
     uint32_t count = batch_count(options);
-    if (!options->cache && has_shard(loader->index, shard_is_url)) {
+    if (!options->cache && index_has_urls(loader->index)) {
         uint64_t bytes = usual_bytes; /* a quarter of a ceiling */
         if (options->memory_bytes && options->memory_bytes / 4 < bytes)
             bytes =
@@ -346,7 +339,7 @@ static struct status ahead_prepare(struct loader *loader, unsigned threads)
     }
     if (options->cache || loader->own_cache)
         return prefetch_prepare(loader, threads);
-    if (has_shard(loader->index, shard_is_file))
+    if (has_files(loader->index))
         return read_ahead_open(loader->index, options->rank * count, count, &loader->read_ahead);
     return OK;
 }
@@ -484,6 +477,37 @@ uint64_t loader_steps(const struct loader *loader)
     return order_steps(&loader->order, loader->options.drop_last);
 }
 
+static struct timespec deadline_in(unsigned wait_ms)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += wait_ms / 1000;
+    deadline.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (deadline.tv_nsec >= 1000000000) {
+        deadline.tv_sec++;
+        deadline.tv_nsec -= 1000000000;
+    }
+    return deadline;
+}
+
+/* With the mutex held: begins nothing new, and waits until what was begun has ended. False where
+ * the calling thread is to give that up. */
+static bool epoch_end(struct loader *loader)
+{
+    loader->next_step = loader->end_step;
+    for (size_t i = 0; i < loader->pending_count; i++) {
+        size_t place = (loader->pending_first + i) % loader->slot_cap;
+        loader->pending[place]->claimed = loader->pending[place]->batch.count;
+    }
+    loader->restarting = true;
+    while (loader->busy > 0 && !stop_is_closing()) {
+        struct timespec deadline = deadline_in(STOP_LOOK_MS);
+        pthread_cond_timedwait(&loader->ready, &loader->mutex, &deadline);
+    }
+    loader->restarting = false;
+    return loader->busy == 0;
+}
+
 struct status loader_start(struct loader *loader, uint64_t epoch, uint64_t first_step)
 {
     uint64_t steps = loader_steps(loader);
@@ -493,15 +517,10 @@ struct status loader_start(struct loader *loader, uint64_t epoch, uint64_t first
     if (epoch > UINT32_MAX)
         FAIL(STATUS_USAGE, "epoch %llu is too large", (unsigned long long)epoch);
     pthread_mutex_lock(&loader->mutex);
-    loader->next_step = loader->end_step; /* nothing new is begun … */
-    for (size_t i = 0; i < loader->pending_count; i++) {
-        size_t place = (loader->pending_first + i) % loader->slot_cap;
-        loader->pending[place]->claimed = loader->pending[place]->batch.count;
+    if (!epoch_end(loader)) {
+        pthread_mutex_unlock(&loader->mutex);
+        return stop_fail();
     }
-    loader->restarting = true;
-    while (loader->busy > 0) /* … and what was begun ends */
-        pthread_cond_wait(&loader->ready, &loader->mutex);
-    loader->restarting = false;
     for (; loader->pending_count > 0; loader->pending_count--) {
         loader->free[loader->free_count++] = loader->pending[loader->pending_first];
         loader->pending_first = (loader->pending_first + 1) % loader->slot_cap;
@@ -584,19 +603,6 @@ static struct status slot_wait(struct loader *loader, struct slot **ret_slot)
     loader->pending_first = (loader->pending_first + 1) % loader->slot_cap;
     loader->pending_count--;
     return OK;
-}
-
-static struct timespec deadline_in(unsigned wait_ms)
-{
-    struct timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += wait_ms / 1000;
-    deadline.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (deadline.tv_nsec >= 1000000000) {
-        deadline.tv_sec++;
-        deadline.tv_nsec -= 1000000000;
-    }
-    return deadline;
 }
 
 struct status loader_wait(struct loader *loader, unsigned wait_ms, bool *ret_ready)

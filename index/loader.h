@@ -29,6 +29,7 @@ enum loader_on_error {
     LOADER_FAIL = 0, /* a bad record ends the run */
     LOADER_SKIP,     /* its slot is black, its label −1; it is named once and counted */
 };
+extern const char *const loader_on_error_names[]; /* ends in NULL */
 
 struct loader_options {
     enum loader_mode mode;
@@ -88,7 +89,9 @@ CLEANUP_POINTER(loader_close, struct loader)
 
 /* Steps of an epoch. */
 uint64_t loader_steps(const struct loader *loader);
-/* Begins an epoch at a step (resume); drops what was prefetched. */
+/* Begins an epoch at a step (resume); drops what was prefetched, and waits for reads of it that are
+ * under way. STATUS_STOPPED where the calling thread is to give that up (stop.h): what remains is
+ * another start, or the end. */
 struct status loader_start(struct loader *loader, uint64_t epoch, uint64_t first_step);
 /* The next batch in order, or NULL after the epoch's last. Waits for it. Fails with a worker's
  * error, or when the caller holds too many batches. */

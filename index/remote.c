@@ -450,6 +450,8 @@ struct status remote_file_read(struct remote_file *file, const struct shard_rang
     };
     if (range->length == 0)
         return OK;
+    if (stop_is_closing())
+        return stop_fail();
     tries.place = place_choose(&tries);
     for (;;) {
         const struct place *place = tries.place;

@@ -4,14 +4,16 @@ Calls that can fail raise HeadraceError or the built-in exception that fits. cty
 while a call is under way.
 """
 
+import _thread
 import ctypes
 import os
 import pathlib
-from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_uint32, c_uint64, c_void_p
+import threading
+from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_float, c_int, c_uint8, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, List, Optional, Tuple
 
 # BINDING_VERSION of binding/binding.h.
-BINDING_VERSION = 3
+BINDING_VERSION = 4
 
 
 class HeadraceError(RuntimeError):
@@ -22,8 +24,12 @@ class CorruptError(HeadraceError):
     """Bytes that do not hold what their format promises."""
 
 
+class _Stopped(HeadraceError):
+    """A call gave up, as `follow` asked it to."""
+
+
 # By enum status_code of base/status.h; others are HeadraceError.
-_EXCEPTIONS = {2: ValueError, 4: CorruptError, 5: FileNotFoundError, 6: OSError, 7: OSError, 8: MemoryError}
+_EXCEPTIONS = {2: ValueError, 4: CorruptError, 5: FileNotFoundError, 6: OSError, 7: OSError, 8: MemoryError, 10: _Stopped}
 
 
 class IndexDescription(Structure):
@@ -129,6 +135,66 @@ def _call(name: str, *argtypes: Any) -> Callable[..., int]:
     return function
 
 
+class _Call:
+    """A call of the library in a thread of its own, which gives up when it is told to."""
+
+    def __init__(self, call: Callable[..., int], arguments: Tuple) -> None:
+        self._call, self._arguments = call, arguments
+        self._unwanted = c_uint8(0)
+        self._ended = threading.Event()
+        self._failure: Optional[BaseException] = None
+
+    def _run(self) -> None:
+        follow(byref(self._unwanted))
+        try:
+            self._call(*self._arguments)
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._ended.set()
+
+    def wait(self) -> int:
+        _thread.start_new_thread(self._run, ())
+        try:
+            self._ended.wait()
+        finally:  # a signal's exception too
+            self._unwanted.value = 1
+            self._ended.wait()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback knows this frame
+        return 0
+
+
+_NOW = c_uint8(1)
+
+
+def _waiting(name: str, *argtypes: Any) -> Callable[..., int]:
+    """A call that can fail, and may wait for a server or another process, which Ctrl-C ends.
+
+    Signals are the main thread's, and Python sees them between two calls only. So the main thread calls in a way that
+    gives up where it would wait, and leaves the waiting to another thread.
+    """
+    call = _call(name, *argtypes)
+
+    def run(*arguments: Any) -> int:
+        if threading.get_ident() != threading.main_thread().ident:
+            return call(*arguments)
+        try:
+            follow(byref(_NOW))
+            return call(*arguments)
+        except _Stopped:
+            pass
+        finally:
+            follow(None)
+        return _Call(call, arguments).wait()
+
+    return run
+
+
 def _plain(name: str, restype: Optional[Any], *argtypes: Any) -> Callable[..., Any]:
     """A call that cannot fail."""
     function = _library["binding_" + name]
@@ -136,13 +202,14 @@ def _plain(name: str, restype: Optional[Any], *argtypes: Any) -> Callable[..., A
     return function
 
 
+follow = _plain("follow", None, POINTER(c_uint8))
 access_open = _call("access_open", c_char_p, c_char_p, c_char_p, POINTER(c_void_p))
 access_close = _plain("access_close", None, c_void_p)
 cache_open = _call("cache_open", c_char_p, c_char_p, POINTER(c_void_p))
 cache_close = _plain("cache_close", None, c_void_p)
-cache_reader_open = _call("cache_reader_open", c_void_p, c_void_p, POINTER(c_void_p))
+cache_reader_open = _waiting("cache_reader_open", c_void_p, c_void_p, POINTER(c_void_p))
 cache_reader_close = _plain("cache_reader_close", None, c_void_p)
-index_open = _call("index_open", c_char_p, c_void_p, POINTER(c_void_p))
+index_open = _waiting("index_open", c_char_p, c_void_p, POINTER(c_void_p))
 index_close = _plain("index_close", None, c_void_p)
 index_describe = _plain("index_describe", None, c_void_p, POINTER(IndexDescription))
 index_column = _call("index_column", c_void_p, c_uint32, POINTER(c_void_p))
@@ -153,17 +220,17 @@ index_find = _call("index_find", c_void_p, c_uint32, c_char_p, POINTER(c_uint64)
 
 reader_open = _call("reader_open", c_void_p, c_void_p, c_char_p, POINTER(c_void_p))
 reader_close = _plain("reader_close", None, c_void_p)
-reader_original = _call("reader_original", c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_uint64))
-reader_size = _call("reader_size", c_void_p, c_uint64, POINTER(c_uint32), POINTER(c_uint32))
-reader_image = _call("reader_image", c_void_p, c_uint64, POINTER(Rectangle), POINTER(Image))
-reader_crop = _call("reader_crop", c_void_p, c_uint64, POINTER(Crop), c_void_p)
+reader_original = _waiting("reader_original", c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_uint64))
+reader_size = _waiting("reader_size", c_void_p, c_uint64, POINTER(c_uint32), POINTER(c_uint32))
+reader_image = _waiting("reader_image", c_void_p, c_uint64, POINTER(Rectangle), POINTER(Image))
+reader_crop = _waiting("reader_crop", c_void_p, c_uint64, POINTER(Crop), c_void_p)
 
 loader_options_init = _call("loader_options_init", POINTER(LoaderOptions))
-loader_open = _call("loader_open", c_void_p, POINTER(LoaderOptions), POINTER(c_void_p))
+loader_open = _waiting("loader_open", c_void_p, POINTER(LoaderOptions), POINTER(c_void_p))
 loader_stop = _plain("loader_stop", None, c_void_p)
 loader_close = _plain("loader_close", None, c_void_p)
 loader_steps = _plain("loader_steps", c_uint64, c_void_p)
-loader_start = _call("loader_start", c_void_p, c_uint64, c_uint64)
+loader_start = _waiting("loader_start", c_void_p, c_uint64, c_uint64)
 loader_next = _call("loader_next", c_void_p, c_uint32, POINTER(Batch), POINTER(c_uint32))
 batch_release = _plain("batch_release", None, c_void_p)
 loader_statistics = _plain("loader_statistics", None, c_void_p, POINTER(Statistics))

@@ -229,11 +229,11 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         handle = self._open()
         if self._begun:
-            self._epoch, self._step = self._epoch + 1, 0
-        self._begun = True
+            self._epoch, self._step, self._begun = self._epoch + 1, 0, False
         with self._lock:
-            _library.loader_start(handle.pointer, self._epoch, self._step)
             self._iterations += 1
+            _library.loader_start(handle.pointer, self._epoch, self._step)
+            self._begun = True
             return _Epoch(self, handle)
 
     def _take(self, batch: _library.Batch) -> Batch:
