@@ -16,7 +16,7 @@ static const char *const type_names[] = {"u8", "f32", "bf16", "fp16", NULL};
 static const char *const layout_names[] = {"nhwc", "nchw", NULL};
 
 struct bench_arguments {
-    int mode, dtype, layout, pixels, order;
+    int mode, dtype, layout, pixels, order, on_error;
     int64_t image_size, batch_size, jobs, epochs, window, seed;
     uint64_t memory;
     bool json;
@@ -47,6 +47,8 @@ static const struct option bench_options[] = {
     {"epochs", 0, OPT_INT, FIELD(epochs), .min = 1, .max = 1000, .value = "N",
      .help = "passes over the index, each in a fresh order (default %d)"},
     COMMAND_JOBS(jobs),
+    {"on-error", 0, OPT_ENUM, FIELD(on_error), .names = loader_on_error_names,
+     .help = "what an unreadable image does (default %d)"},
     {"memory", 0, OPT_SIZE, FIELD(memory), .value = "BYTES",
      .help = "ceiling of batches and scratch, beyond the page cache; 0: what three batches and the "
              "threads usually need"},
@@ -88,6 +90,7 @@ static struct loader_options loader_options_of(const struct bench_arguments *arg
     options.threads = command_threads(arguments->jobs);
     options.memory_bytes = arguments->memory;
     options.seed = (uint64_t)arguments->seed;
+    options.on_error = (enum loader_on_error)arguments->on_error;
     return options;
 }
 
@@ -98,7 +101,10 @@ static struct status pass_run(struct loader *loader, uint64_t epoch,
     TRY(loader_start(loader, epoch, 0));
     for (;;) {
         struct batch *batch;
-        TRY(loader_next(loader, &batch));
+        struct status status = loader_next(loader, &batch);
+        if (status.code == STATUS_CORRUPT)
+            status = status_advise(status, "--on-error skip goes on without such images");
+        TRY(status);
         if (!batch)
             break;
         batch_release(batch);
@@ -113,9 +119,13 @@ static struct status pass_print(const struct bench_arguments *arguments, int64_t
 {
     double rate = (double)statistics->images / statistics->seconds;
     if (!arguments->json) {
-        char bytes[16], memory[16], shares[LOADER_STATISTICS_TEXT_BYTES];
-        printf("pass %lld: %llu images in %.2f s: %.1f images/s, %s/s read, %s of memory; %s\n",
-               (long long)epoch, (unsigned long long)statistics->images, statistics->seconds, rate,
+        char bytes[16], memory[16], bad[48] = "", shares[LOADER_STATISTICS_TEXT_BYTES];
+        if (statistics->bad_records)
+            snprintf(bad, sizeof bad, ", %llu of them unreadable",
+                     (unsigned long long)statistics->bad_records);
+        printf("pass %lld: %llu images%s in %.2f s: %.1f images/s, %s/s read, %s of memory; %s\n",
+               (long long)epoch, (unsigned long long)statistics->images, bad, statistics->seconds,
+               rate,
                format_bytes((uint64_t)((double)statistics->bytes / statistics->seconds), bytes),
                format_bytes(statistics->memory_bytes, memory),
                loader_statistics_text(statistics, shares));

@@ -44,7 +44,7 @@ static const struct option eval_options[] = {
     {"threads", 0, OPT_INT, FIELD(threads), .min = 0, .max = 1024, .value = "N",
      .help = "threads that compute; 0: as many as there are cores to use"},
     COMMAND_JOBS(jobs),
-    {"on-error", 0, OPT_ENUM, FIELD(on_error), .names = on_error_names,
+    {"on-error", 0, OPT_ENUM, FIELD(on_error), .names = loader_on_error_names,
      .help = "what an unreadable image does (default %d)"},
     {"print-freq", 'p', OPT_INT, FIELD(print_freq), .min = 1, .max = 1e9, .value = "N",
      .help = "steps between two lines (default %d)"},

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ struct checker {
     unsigned threads;
     struct progress *progress;
     bool *shards_told; /* of each shard: a finding says already what is wrong with it as a whole */
+    bool *shards_gone; /* that none of its records can be read; not written once they are checked */
     pthread_mutex_t lock; /* guards the report and shards_told */
 };
 
@@ -46,6 +48,7 @@ static void checker_done(struct checker *checker)
     }
     memory_free(checker->scratch);
     memory_free(checker->shards_told);
+    memory_free(checker->shards_gone);
     progress_close(checker->progress);
     pthread_mutex_destroy(&checker->lock);
 }
@@ -118,26 +121,62 @@ static struct status file_size_check(const struct source_shard *shard)
     return OK;
 }
 
+/* Whether there is anything to read. */
+static struct status shard_reach(const struct source_shard *shard)
+{
+    CLEANUP(fd_close) int fd = -1;
+    if (shard->remote)
+        return remote_size_check(shard);
+    if (!shard_is_folder(shard))
+        return file_open_read(shard->path, &fd);
+    if (!path_is_folder(shard->path))
+        FAIL(STATUS_NOT_FOUND, "the folder is not there");
+    return OK;
+}
+
+/* Of one that can be reached. */
 static struct status shard_check(const struct index *index, const struct source_shard *shard)
 {
     CLEANUP(index_close) struct index *trailer = NULL;
-    if (shard_is_folder(shard)) {
-        if (!path_is_folder(shard->path))
-            FAIL(STATUS_NOT_FOUND, "the folder is not there");
+    if (shard_is_folder(shard))
         return OK;
-    }
-    TRY(shard->remote ? remote_size_check(shard) : file_size_check(shard));
+    if (!shard->remote)
+        TRY(file_size_check(shard));
     if (shard->kind != SHARD_PACKED)
         return OK;
     TRY(index_open_with(shard->path, index_access(index), &trailer));
     return index_check_sections(trailer);
 }
 
+static uint64_t shard_records(const struct index *index, size_t shard)
+{
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < index_count(index); i++) {
+        struct record record;
+        struct status status = index_record(index, i, &record);
+        count += status.code == STATUS_DONE && record.shard == shard;
+        status_clear(&status); /* the record's own finding */
+    }
+    return count;
+}
+
+/* A shard's failure with how many records it takes along. */
+static struct status gone_tell(const struct index *index, size_t shard, struct status status)
+{
+    char text[64];
+    snprintf(text, sizeof text, "none of its %" PRIu64 " records can be read",
+             shard_records(index, shard));
+    return status_advise(status, text);
+}
+
 static struct status shards_check(struct checker *checker)
 {
     for (size_t i = 0; i < index_shard_count(checker->index); i++) {
         const struct source_shard *shard = index_shard(checker->index, i);
-        struct status status = shard_check(checker->index, shard);
+        struct status status = shard_reach(shard);
+        checker->shards_gone[i] = status.code != STATUS_DONE;
+        status = status.code == STATUS_DONE ? shard_check(checker->index, shard)
+                                            : gone_tell(checker->index, i, status);
         checker->shards_told[i] = status.code != STATUS_DONE;
         TRY(finding_add(checker, CHECK_NO_RECORD, shard->path, status));
     }
@@ -245,6 +284,7 @@ static struct status record_check_content(const struct checker *checker, struct 
 /* What a run of records adds to the report. */
 struct tally {
     uint64_t read_bytes, crc_unknown, lossy;
+    uint64_t left_out; /* of shards that are gone */
 };
 
 static struct status record_check(struct checker *checker, struct scratch *scratch, uint64_t i,
@@ -255,6 +295,10 @@ static struct status record_check(struct checker *checker, struct scratch *scrat
     __atomic_fetch_add(&checker->report->class_counts[record.label], 1, __ATOMIC_RELAXED);
     tally->crc_unknown += !record.crc_known;
     tally->lossy += record.is_lossy;
+    if (checker->shards_gone[record.shard]) {
+        tally->left_out++;
+        return OK;
+    }
     if (!checker->options->read && !checker->options->decode)
         return OK;
     TRY(record_image_read(scratch->image, i, &record));
@@ -301,7 +345,7 @@ static struct status run_check(uint64_t run, unsigned thread, void *context)
         TRY(shard_suspect(checker, i));
     }
     pthread_mutex_lock(&checker->lock);
-    checker->report->records += end - first;
+    checker->report->records += end - first - tally.left_out;
     checker->report->read_bytes += tally.read_bytes;
     checker->report->crc_unknown += tally.crc_unknown;
     checker->report->lossy += tally.lossy;
@@ -344,6 +388,7 @@ struct status index_check(struct index *index, const struct check_options *optio
     TRY(memory_alloc(class_table_count(index_classes(index)), sizeof *report->class_counts,
                      &report->class_counts));
     TRY(memory_alloc(index_shard_count(index), sizeof *checker.shards_told, &checker.shards_told));
+    TRY(memory_alloc(index_shard_count(index), sizeof *checker.shards_gone, &checker.shards_gone));
     TRY(finding_add(&checker, CHECK_NO_RECORD, index_path(index), index_check_sections(index)));
     if (report->finding_count > 0)
         return OK;

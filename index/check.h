@@ -40,10 +40,10 @@ void check_report_done(struct check_report *report);
 CLEANUP_VALUE(check_report_done, struct check_report)
 
 /* Checks all sections, the order and uniqueness of the records, that they lie within their shards,
- * the shards' headers and trailers, and, as asked for, the records themselves. What is wrong goes
- * into the report (filled with zeros before); the call itself fails only with STATUS_NO_MEMORY and
- * STATUS_STOPPED. Damaged sections end the check early: what they say of the records is worth
- * nothing. */
+ * the shards' headers and trailers, and, as asked for, the records themselves. A shard that cannot
+ * be read at all is one finding, with how many records it has. What is wrong goes into the report
+ * (filled with zeros before); the call itself fails only with STATUS_NO_MEMORY and STATUS_STOPPED.
+ * Damaged sections end the check early: what they say of the records is worth nothing. */
 struct status index_check(struct index *index, const struct check_options *options,
                           struct check_report *report);
 

@@ -144,6 +144,9 @@ struct status answer_failure(struct http_response *response, const struct http_r
         FAIL(STATUS_FAILED,
              "the server's certificate is not trusted: %s; --ca-file names who signed it",
              response->reason);
+    case HTTP_UNREACHABLE:
+        FAIL(STATUS_IO, "%s; is the server running, and are its name and port right?",
+             response->reason);
     default:
         FAIL(STATUS_IO, "%s", response->reason);
     }

@@ -203,6 +203,8 @@ static void test_no_server(void **state)
     uint32_t crc;
     fault_server_stop(&server);
     assert_fails(url_read(url, &options, &crc), STATUS_IO, "tried 4 times: Failed to connect");
+    assert_fails(url_read(url, &options, &crc), STATUS_IO,
+                 "; is the server running, and are its name and port right?");
 }
 
 static void test_credentials(void **state)

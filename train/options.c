@@ -14,8 +14,6 @@
 
 #define FIELD(name) offsetof(struct train_options, name)
 
-const char *const on_error_names[] = {"fail", "skip", NULL};
-
 /* Sizes and counts that no machine reaches; they keep later products far from overflow. */
 #define MAX_PIXELS 16384
 #define MAX_COUNT 1e9
@@ -104,7 +102,7 @@ const struct option train_option_table[] = {
              "(default %d)"},
     {"drop-last", 0, OPT_FLAG, FIELD(drop_last),
      .help = "leave out an epoch's incomplete last batch"},
-    {"on-error", 0, OPT_ENUM, FIELD(on_error), .names = on_error_names,
+    {"on-error", 0, OPT_ENUM, FIELD(on_error), .names = loader_on_error_names,
      .help = "what an unreadable image does (default %d)"},
     {"order", 0, OPT_ENUM, FIELD(order), .names = order_kind_names,
      .help = "training images: all shuffled; shuffled within windows of chunks of neighbours, for "

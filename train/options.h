@@ -81,7 +81,6 @@ struct train_options {
 #define TRAIN_BATCH_MAX (1 << 20)
 
 extern const struct option train_option_table[];
-extern const char *const on_error_names[]; /* by enum loader_on_error; ends in NULL */
 
 void train_options_init(struct train_options *options);
 /* What the table's ranges cannot say. Fails with STATUS_USAGE. */

@@ -21,3 +21,13 @@ headrace bench "$work/set.idx" -b 65536 --image-size 4096
 expect_error 2 '3 batches of [0-9]+ bytes are more than the [0-9]+ bytes of memory that this machine has'
 headrace bench "$work/set.idx" --order random
 expect_error 2 'shuffle, window, sequential|shuffle.*window.*sequential'
+
+# An image that cannot be read ends it, or is counted.
+printf 'xxxx' | dd of="$work/set-00000.shard" bs=1 seek=100000 conv=notrunc status=none
+headrace bench "$work/set.idx" --image-size 16 --epochs 1
+expect_error 1 'their CRC is .*; --on-error skip goes on without such images$'
+headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --mode eval --on-error skip
+expect_stdout '^pass 0: 1500 images, 1 of them unreadable in '
+expect_stderr 'warning: .*their CRC is .*; its place stays empty$'
+headrace_ok bench "$work/set.idx" --image-size 16 --epochs 1 --mode eval --on-error skip --json
+expect_stdout '"bad_records": ?1,'
