@@ -36,15 +36,19 @@ enum standin_order {
 struct standin_options {
     int devices; /* what cudaGetDeviceCount says; 0: it fails with cudaErrorNoDevice */
     enum standin_order order;
-    uint64_t seed;       /* STANDIN_DEFERRED */
+    uint64_t seed; /* STANDIN_DEFERRED */
+    /* STANDIN_DEFERRED: the stream that was made as this one (from 1) of the device does something
+     * only where no other can; 0: none. */
+    int starved_device;
+    unsigned starved_stream;
     size_t memory_bytes; /* of each device; 0: 1 GiB */
     /* The wait number `ignored_wait` (from 1) of cudaStreamWaitEvent on streams of the device does
      * nothing; 0: none. */
     int ignored_device;
     unsigned ignored_wait;
     int first_device; /* what the machine calls the first: other processes may see others */
-    /* Where nothing can run for so many seconds the process is aborted; 0: 60. */
-    unsigned standstill_s;
+    /* Where nothing can run for so long the process is aborted; 0: a minute. */
+    unsigned standstill_ms;
 };
 /* Starts anew: all streams, events, graphs, memory and the trace are gone. `options` NULL: one
  * device, STANDIN_IMMEDIATE. No other thread may be inside a call. Without it the first call finds

@@ -56,7 +56,8 @@ struct CUstream_st {
     struct CUstream_st *next;
     unsigned number;
     int device;
-    bool blocking; /* waits for the legacy stream, and that for it */
+    unsigned place; /* among its device's, in the order of making: the legacy stream is 0 */
+    bool blocking;  /* waits for the legacy stream, and that for it */
     bool destroyed;
     struct item *head, *tail;
     struct capture *capture; /* NULL: none */

@@ -7,7 +7,7 @@
 
 /* What runs next. */
 
-enum { STANDSTILL_SECONDS = 60, FOREIGN_PAUSE_MS = 1 };
+enum { STANDSTILL_MS = 60000, FOREIGN_PAUSE_MS = 1 };
 
 /* Work that may run: a stream's head, or a node of the graph that is there. */
 struct candidate {
@@ -107,6 +107,8 @@ static const struct temper tempers[] = {{400, 0, 0}, {24, 4, 4}, {60, 0, 4}};
 
 static const struct temper *temper(void)
 {
+    if (standin.options.starved_stream)
+        return &tempers[0];
     return &tempers[standin.options.seed % (sizeof tempers / sizeof tempers[0])];
 }
 
@@ -124,6 +126,16 @@ static uint32_t precedence_of(unsigned lane)
     return x ^ x >> 16;
 }
 
+static bool lane_is_starved(unsigned lane)
+{
+    const struct standin_options *options = &standin.options;
+    const struct CUstream_st *stream = standin.streams;
+    while (stream->number != lane)
+        stream = stream->next;
+    return options->starved_stream && stream->device == options->starved_device &&
+           stream->place == options->starved_stream;
+}
+
 static void candidate_add(struct candidate candidate)
 {
     if (candidate_count == candidate_capacity) {
@@ -131,7 +143,8 @@ static void candidate_add(struct candidate candidate)
         candidates = standin_resize(candidates, candidate_capacity, sizeof *candidates);
     }
     if (standin.options.order == STANDIN_DEFERRED)
-        candidate.precedence = precedence_of(candidate.lane);
+        candidate.precedence =
+            lane_is_starved(candidate.lane) ? UINT32_MAX : precedence_of(candidate.lane);
     candidates[candidate_count++] = candidate;
 }
 
@@ -276,7 +289,7 @@ static void complain_of_standstill(void)
 static double idle_check(void)
 {
     const double limit_ms =
-        1e3 * (standin.options.standstill_s ? standin.options.standstill_s : STANDSTILL_SECONDS);
+        standin.options.standstill_ms ? standin.options.standstill_ms : STANDSTILL_MS;
     if (standin.idle_since_ms == 0)
         standin.idle_since_ms = now_ms();
     const double left_ms = standin.idle_since_ms + limit_ms - now_ms();

@@ -158,8 +158,8 @@ static struct CUstream_st *stream_make(int device, bool blocking)
     stream->number = standin.stream_count++;
     stream->device = device;
     stream->blocking = blocking;
-    while (*link)
-        link = &(*link)->next;
+    for (; *link; link = &(*link)->next)
+        stream->place += (*link)->device == device;
     *link = stream;
     return stream;
 }
