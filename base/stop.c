@@ -31,6 +31,11 @@ void stop_install(void)
     sigaction(SIGINT, &action, NULL);
 }
 
+void stop_request(void)
+{
+    atomic_store(&requested, true);
+}
+
 bool stop_requested(void)
 {
     return atomic_load_explicit(&requested, memory_order_relaxed);

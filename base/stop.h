@@ -12,6 +12,8 @@
 /* Installs the handlers; called once by main. A write above the file size limit (SIGXFSZ) becomes
  * an error of that write. */
 void stop_install(void);
+/* Asks for a stop, as a signal does. */
+void stop_request(void);
 bool stop_requested(void);
 /* OK, or STATUS_STOPPED once a stop was asked for. */
 struct status stop_check(void);

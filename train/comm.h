@@ -10,9 +10,10 @@
  *
  * Each call is bounded. A rank that dies, falls silent or does not come to a call makes it fail on
  * all others with STATUS_FAILED and a message that names the rank, its host and since when nothing
- * was heard. After a failure each further call fails the same way; what remains is comm_close. A
- * process that does not come to that within silence_timeout_s is ended with status 1 by its watch
- * thread, so that no rank outlives its job. */
+ * was heard, or with STATUS_STOPPED where a rank has left because all were asked to stop, which
+ * each tells the others. After a failure each further call fails the same way; what remains is
+ * comm_close. A process that does not come to that within silence_timeout_s is ended with status 1
+ * by its watch thread, so that no rank outlives its job. */
 
 #include <stddef.h>
 #include <stdint.h>

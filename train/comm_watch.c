@@ -14,10 +14,12 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/stop.h"
 
 /* A message: type (1), zero (1), length of what follows (2, little-endian), then
- * BEAT: calls begun (8), calls ended (8) · GIVE_UP: text · LOST: text · BYE: rank (4). */
-enum message_type { MESSAGE_BEAT = 1, MESSAGE_GIVE_UP, MESSAGE_LOST, MESSAGE_BYE };
+ * BEAT: calls begun (8), calls ended (8) · GIVE_UP: text · LOST: text · BYE: rank (4) · STOP:
+ * nothing. */
+enum message_type { MESSAGE_BEAT = 1, MESSAGE_GIVE_UP, MESSAGE_LOST, MESSAGE_BYE, MESSAGE_STOP };
 enum { HEADER_BYTES = 4, TEXT_BYTES = 1024, MESSAGE_BYTES = HEADER_BYTES + TEXT_BYTES };
 
 /* Beats per silence limit; the longest and the shortest pause between two. */
@@ -54,7 +56,7 @@ struct watch {
     struct peer *peers;
     unsigned peer_count;
     struct pollfd *entries; /* the control descriptor, then each peer's */
-    bool told, said_bye;
+    bool told, said_bye, told_stop;
     int64_t beaten_ms;   /* when the last beat was sent */
     int64_t progress_ms; /* rank 0: when a call last began or ended anywhere */
     uint64_t progress;   /* calls begun and ended until then, of all ranks */
@@ -137,6 +139,8 @@ struct status watch_explain(struct watch *watch, unsigned rank, const char *reas
         if (poll(&entry, 1, LOOK_MS) > 0)
             break;
     if (!atomic_load(&watch->has_verdict)) {
+        if (watch_has_left(watch, rank) && stop_requested())
+            return stop_fail();
         if (watch_has_left(watch, rank))
             reason = "has left, though others still need it";
         verdict_name(watch, rank, "%s", reason);
@@ -187,7 +191,8 @@ static void peer_send(struct peer *peer, enum message_type type, const void *byt
     at[0] = (uint8_t)type;
     at[1] = 0;
     store_le16(at + 2, (uint16_t)length);
-    memcpy(at + HEADER_BYTES, bytes, length);
+    if (length)
+        memcpy(at + HEADER_BYTES, bytes, length);
     peer->out_length += HEADER_BYTES + length;
     peer_flush(peer);
 }
@@ -203,6 +208,15 @@ static void bye_pass_on(struct watch *watch, unsigned rank)
     uint8_t number[4];
     store_le32(number, rank);
     all_send(watch, MESSAGE_BYE, number, sizeof number);
+}
+
+/* Who is to stop tells the others, which may be waiting for something that never comes. */
+static void stop_pass_on(struct watch *watch)
+{
+    if (watch->told_stop || !stop_requested())
+        return;
+    watch->told_stop = true;
+    all_send(watch, MESSAGE_STOP, NULL, 0);
 }
 
 static void message_take(struct watch *watch, struct peer *peer, enum message_type type,
@@ -221,6 +235,9 @@ static void message_take(struct watch *watch, struct peer *peer, enum message_ty
         atomic_store(&watch->left[load_le32(bytes)], true);
         if (watch->links->rank == 0)
             bye_pass_on(watch, peer->rank);
+    } else if (type == MESSAGE_STOP) {
+        stop_request();
+        stop_pass_on(watch);
     }
 }
 
@@ -420,6 +437,7 @@ static void *thread_run(void *context)
             beat_send(watch, now_ms);
         now_ms = thread_wait(watch);
         verdict_tell(watch, now_ms);
+        stop_pass_on(watch);
         if (atomic_load(&watch->leaving))
             bye_say(watch);
         if (atomic_load(&watch->stopping)) {

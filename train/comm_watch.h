@@ -7,7 +7,7 @@
  * limit, with how many collective calls it has begun and ended. Rank 0 sees who closed without a
  * word (died), who is silent (stopped, or cut off) and who lives but does not come to a call that
  * the others wait in; it tells all, once. The others watch rank 0 the same way. The first verdict
- * stays. */
+ * stays. A process that is asked to stop (stop.h) asks all others. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -43,7 +43,8 @@ bool watch_has_left(const struct watch *watch, unsigned rank);
 void watch_give_up(struct watch *watch, const char *reason);
 
 /* For a connection to `rank` that broke: gives the watch a moment to find out why, gives up with
- * `reason` where it does not, and returns the failure. */
+ * `reason` where it does not, and returns the failure: STATUS_STOPPED where the rank has left and
+ * all are to stop. */
 struct status watch_explain(struct watch *watch, unsigned rank, const char *reason);
 
 /* Around each collective call. */

@@ -78,14 +78,22 @@ static struct status metrics_take(const struct evaluation *evaluation, struct ta
     return OK;
 }
 
-/* Fails with STATUS_STOPPED on all processes once one of them was asked to stop. */
-static struct status stop_check_all(struct comm *comm)
+/* The next batch; *ret_done: there is none, on all processes. Fails with STATUS_STOPPED on all of
+ * them once one was asked to stop. */
+static struct status input_next(const struct evaluation *evaluation, struct step_input *ret_input,
+                                bool *ret_done)
 {
-    bool stopped;
-    if (!comm || comm_size(comm) == 1)
+    struct comm *comm = evaluation->comm;
+    struct status status = feed_next(evaluation->feed, ret_input, ret_done);
+    bool stopping;
+    if (status.code == STATUS_DONE && *ret_done)
+        return OK;
+    if (!comm || comm_size(comm) == 1) {
+        TRY(status);
         return stop_check();
-    TRY(ranks_vote(comm, stop_requested(), &stopped));
-    if (stopped)
+    }
+    TRY(ranks_vote_stop(comm, stop_requested(), status, &stopping));
+    if (stopping)
         FAIL(STATUS_STOPPED, "stopped on request, as all %u processes", comm_size(comm));
     return OK;
 }
@@ -100,9 +108,8 @@ struct status evaluate_run(const struct evaluation *evaluation, struct run_log *
     bool done;
     double started_s = clock_seconds(), last_s = started_s;
     TRY(feed_start(feed, 0, 0));
-    TRY(feed_next(feed, &input, &done));
+    TRY(input_next(evaluation, &input, &done));
     for (; !done; line.step++) {
-        TRY(stop_check_all(evaluation->comm));
         TRY(step_run(evaluation, &input, &tally));
         bool print = line.step % print_freq == 0;
         if (print || line.step % 512 == 511)
@@ -114,7 +121,7 @@ struct status evaluate_run(const struct evaluation *evaluation, struct run_log *
             TRY(run_log_test(log, &line));
         run_log_bar(log, "evaluation", line.step + 1, line.steps,
                     (double)line.mean.count / (now_s - started_s));
-        TRY(feed_next(feed, &input, &done));
+        TRY(input_next(evaluation, &input, &done));
     }
     TRY(metrics_take(evaluation, &tally, &line));
     if (line.mean.count == 0)

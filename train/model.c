@@ -100,6 +100,33 @@ struct status model_read(struct model *model, struct weights *weights, bool stat
     return OK;
 }
 
+static bool param_is_statistic(const struct param *param)
+{
+    return param->kind == PARAM_RUNNING_MEAN || param->kind == PARAM_RUNNING_VAR;
+}
+
+struct status model_read_statistics(struct model *model, struct weights *weights)
+{
+    const struct network *network = model->network;
+    CLEANUP(memory_free) double *scratch = NULL;
+    TRY(memory_alloc(largest_param(network), sizeof *scratch, &scratch));
+    for (size_t i = 0; i < network->param_count; i++)
+        if (param_is_statistic(&network->params[i]))
+            TRY(param_read(model, ROLE_VALUE, i, weights->values[i], scratch));
+    return OK;
+}
+
+struct status model_write_statistics(struct model *model, const struct weights *weights)
+{
+    const struct network *network = model->network;
+    CLEANUP(memory_free) double *scratch = NULL;
+    TRY(memory_alloc(largest_param(network), sizeof *scratch, &scratch));
+    for (size_t i = 0; i < network->param_count; i++)
+        if (param_is_statistic(&network->params[i]))
+            TRY(param_write(model, ROLE_VALUE, i, weights->values[i], scratch));
+    return OK;
+}
+
 struct status model_move_average(struct model *model, struct weights *weights, double decay)
 {
     if (!model->ops->store_average) {

@@ -30,6 +30,10 @@ CLEANUP_POINTER(model_close, struct model)
 struct status model_write(struct model *model, const struct weights *weights, bool state);
 struct status model_read(struct model *model, struct weights *weights, bool state);
 
+/* The running means and variances alone, which each batch moves before its step is made. */
+struct status model_read_statistics(struct model *model, struct weights *weights);
+struct status model_write_statistics(struct model *model, const struct weights *weights);
+
 /* Moves the average of weights_average: on the device where it keeps one, without waiting for it.
  */
 struct status model_move_average(struct model *model, struct weights *weights, double decay);

@@ -90,6 +90,15 @@ struct status ranks_vote(struct comm *comm, bool yes, bool *ret_any)
     return OK;
 }
 
+struct status ranks_vote_stop(struct comm *comm, bool yes, struct status waited, bool *ret_stopping)
+{
+    bool stopped = waited.code == STATUS_STOPPED;
+    if (!stopped)
+        TRY(waited);
+    status_clear(&waited);
+    return ranks_vote(comm, yes || stopped, ret_stopping);
+}
+
 struct status sums_join(struct comm *comm, struct metric_sums *sums, size_t count)
 {
     CLEANUP(memory_free) double(*numbers)[4] = NULL;

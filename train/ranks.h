@@ -18,6 +18,10 @@ struct status ranks_agree(struct comm *comm, const char *what, const char *text)
 
 /* Whether any rank says yes. */
 struct status ranks_vote(struct comm *comm, bool yes, bool *ret_any);
+/* Whether all stop, since a rank says so or what it waited for ended with STATUS_STOPPED. Any other
+ * failure in `waited`, which is the callee's, is returned. */
+struct status ranks_vote_stop(struct comm *comm, bool yes, struct status waited,
+                              bool *ret_stopping);
 
 /* Sums over all processes, in place. */
 struct status sums_join(struct comm *comm, struct metric_sums *sums, size_t count);

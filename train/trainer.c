@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "base/progress.h"
 #include "base/shell.h"
-#include "base/stop.h"
 #include "train/evaluate.h"
 #include "train/trainer_internal.h"
 
@@ -141,13 +140,6 @@ static struct status losses_tell(struct trainer *trainer)
     return loading.images ? run_log_loader(trainer->log, state->epoch, &loading) : OK;
 }
 
-/* Whether a step that was stopped is one that waited for its images in vain and changed nothing:
- * there are no micro-batches before, and no other processes that go on with it. */
-static bool stop_is_before_step(const struct trainer *trainer)
-{
-    return trainer->division.accumulate == 1 && comm_size(trainer->comm) == 1;
-}
-
 /* Trains to the end of the epoch, or until a stop or the limit of steps. */
 static struct status epoch_train(struct trainer *trainer)
 {
@@ -160,16 +152,9 @@ static struct status epoch_train(struct trainer *trainer)
     TRY(feed_start(trainer->data->train, state->epoch, state->step * trainer->division.accumulate));
     TRY(trainer_begin_updates(trainer));
     while (state->step < state->steps_per_epoch && !steps_are_done(trainer)) {
-        TRY(ranks_vote(trainer->comm, stop_requested(), &trainer->stopping));
+        TRY(trainer_step(trainer));
         if (trainer->stopping)
             break;
-        struct status status = trainer_step(trainer);
-        if (status.code == STATUS_STOPPED && stop_is_before_step(trainer)) {
-            status_ignore(status);
-            trainer->stopping = true;
-            break;
-        }
-        TRY(status);
         TRY(checkpoint_step(trainer));
     }
     TRY(trainer_take_metrics(trainer));

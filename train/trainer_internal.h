@@ -32,6 +32,9 @@ struct trainer {
     uint32_t image_size; /* of the training plan and feed */
     struct run_state state;
     struct step_input *inputs; /* (accumulate): the micro-batches of a step */
+    /* A server may keep a rank from the later micro-batches of a step, so that the statistics of
+     * normalisation are read before its first one: a stop goes back to them. */
+    bool reads_statistics;
 
     /* Of the epoch that runs */
     struct line line;
@@ -67,7 +70,8 @@ uint64_t trainer_global_step(const struct trainer *trainer);
 struct status trainer_begin_updates(struct trainer *trainer);
 /* Takes the count of skipped steps and the loss scale into the state. */
 struct status trainer_note_updates(struct trainer *trainer);
-/* Trains on one global batch and prints what is due. Fails with STATUS_FAILED when losses or
+/* Trains on one global batch and prints what is due; or trainer->stopping is set, on all processes,
+ * and the state is that before the step. Fails with STATUS_FAILED when losses or
  * gradients were not finite for several steps in a row. */
 struct status trainer_step(struct trainer *trainer);
 /* Adds the metrics since the last call to the sums. */

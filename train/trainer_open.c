@@ -253,6 +253,10 @@ static struct status feeds_open(struct trainer *trainer)
     trainer->ramp = train_options_ramp(options);
     trainer->image_size = ramp_size(&trainer->ramp, epoch);
     TRY(train_feed_open(trainer));
+    const struct index *index = trainer->data->train_index;
+    bool waits = index && index_has_urls(index) && options->accumulate > 1 &&
+                 options->on_error != LOADER_SKIP; /* which loads the whole step first */
+    TRY(ranks_vote(trainer->comm, waits, &trainer->reads_statistics));
     return dataset_start_val(trainer->data, options, &trainer->division, &format);
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/stop.h"
 #include "train/mixup.h"
 #include "train/trainer_internal.h"
 
@@ -161,17 +162,28 @@ static uint32_t micro_batches(const struct trainer *trainer)
     return left < whole ? (uint32_t)left : whole;
 }
 
-/* The next `count` batches into trainer->inputs, and how long they let us wait. */
-static struct status inputs_take(struct trainer *trainer, uint32_t count, double *waited_s)
+/* The next `count` batches into trainer->inputs. */
+static struct status inputs_load(struct trainer *trainer, uint32_t count)
 {
-    double asked_s = clock_seconds();
     uint32_t taken;
     TRY(feed_next_several(trainer->data->train, count, trainer->inputs, &taken));
     if (taken < count)
         FAIL(STATUS_FAILED, "epoch %" PRIu64 " ended after %" PRIu64 " of %" PRIu64 " steps",
              trainer->state.epoch, trainer->state.step, trainer->state.steps_per_epoch);
-    *waited_s += clock_seconds() - asked_s;
     return OK;
+}
+
+/* The same, and how long they let us wait; or all processes agree to stop, and trainer->stopping is
+ * set: one that waited in vain was to stop or, where a step `begins`, was asked to at all. */
+static struct status inputs_take(struct trainer *trainer, uint32_t count, bool begins,
+                                 double *waited_s)
+{
+    double asked_s = clock_seconds();
+    struct status status = begins ? stop_check() : OK;
+    if (status.code == STATUS_DONE)
+        status = inputs_load(trainer, count);
+    *waited_s += clock_seconds() - asked_s;
+    return ranks_vote_stop(trainer->comm, begins && stop_requested(), status, &trainer->stopping);
 }
 
 static struct status micro_batch_run(struct trainer *trainer, struct step_input *input)
@@ -182,6 +194,18 @@ static struct status micro_batch_run(struct trainer *trainer, struct step_input 
             trainer->weights->counters[i]++;
     trainer->pending++;
     return OK;
+}
+
+/* Takes back the first micro-batches of a step that cannot be made. Their gradients stay, until the
+ * next step's replace them; their metrics count for nothing without the step's last one. */
+static struct status micro_batches_undo(struct trainer *trainer, uint32_t count)
+{
+    if (count == 0)
+        return OK;
+    for (size_t i = 0; i < trainer->network->param_count; i++)
+        if (trainer->network->params[i].kind == PARAM_COUNTER)
+            trainer->weights->counters[i] -= count;
+    return model_write_statistics(trainer->model, trainer->weights);
 }
 
 /* Images of a step that could be read, in all processes. */
@@ -208,12 +232,18 @@ static struct status step_compute(struct trainer *trainer, double *waited_s)
                                        state->epoch, state->step);
     uint64_t divisor = (uint64_t)count * division_micro_batch(&trainer->division);
     if (count_first) {
-        TRY(inputs_take(trainer, count, waited_s));
+        TRY(inputs_take(trainer, count, true, waited_s));
+        if (trainer->stopping)
+            return OK;
         TRY(valid_count(trainer, inputs, count, &divisor));
     }
+    if (trainer->reads_statistics)
+        TRY(model_read_statistics(trainer->model, trainer->weights));
     for (uint32_t i = 0; i < count; i++) {
         if (!count_first)
-            TRY(inputs_take(trainer, 1, waited_s));
+            TRY(inputs_take(trainer, 1, i == 0, waited_s));
+        if (trainer->stopping)
+            return micro_batches_undo(trainer, i);
         struct step_input *input = &inputs[count_first ? i : 0];
         input->divisor = divisor;
         input->adds = i > 0;
@@ -253,6 +283,8 @@ struct status trainer_step(struct trainer *trainer)
     uint64_t step = state->step;
     double started_s = clock_seconds(), waited_s = 0;
     TRY(step_compute(trainer, &waited_s));
+    if (trainer->stopping)
+        return OK;
     TRY(average_move(trainer));
     trainer->saved = false;
     state->step++;
