@@ -31,6 +31,11 @@ void stop_install(void)
     sigaction(SIGINT, &action, NULL);
 }
 
+void stop_outlive_readers(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+}
+
 void stop_request(void)
 {
     atomic_store(&requested, true);

@@ -12,6 +12,9 @@
 /* Installs the handlers; called once by main. A write above the file size limit (SIGXFSZ) becomes
  * an error of that write. */
 void stop_install(void);
+/* From now on whoever reads this process's output may leave: that is a failed write, not the end.
+ */
+void stop_outlive_readers(void);
 /* Asks for a stop, as a signal does. */
 void stop_request(void);
 bool stop_requested(void);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/stop.h"
 #include "cmd/open_index.h"
 #include "train/comm.h"
 #include "train/forecast.h"
@@ -66,6 +67,8 @@ static struct status train(struct comm *comm, struct train_options *options,
         CLEANUP(checkpoint_free) struct checkpoint *resumed = checkpoint;
         return plan_print(options, comm, resumed);
     }
+    if (!options->evaluate)
+        stop_outlive_readers();
     TRY(trainer_open(options, comm, checkpoint, stdout, &trainer));
     return options->evaluate ? trainer_evaluate(trainer, &sums) : trainer_run(trainer);
 }

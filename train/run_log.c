@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio_ext.h>
 
 #include "base/console.h"
 #include "base/file.h"
@@ -37,6 +38,22 @@ void run_log_close(struct run_log *log)
     memory_free(log);
 }
 
+/* Lines that nobody takes do not end a run whose log has what they say; one without a log has
+ * nothing but them. What stdio holds of them goes, or the end of the program would fail of it. */
+static struct status lines_end(struct run_log *log)
+{
+    if (!log->path)
+        FAIL(STATUS_IO, "the lines of the run could not be written to stdout: is its disk full, or "
+                        "its reader gone?");
+    log_warning("the lines of the run could not be written to stdout: is its disk full, or its "
+                "reader gone? Training goes on without them; '%s' has what they say",
+                log->path);
+    __fpurge(log->lines);
+    clearerr(log->lines);
+    log->lines = NULL;
+    return OK;
+}
+
 /* Prints the text as a line, above the bar: both may be on one terminal. */
 static struct status text_print(struct run_log *log, struct buffer *text)
 {
@@ -46,8 +63,7 @@ static struct status text_print(struct run_log *log, struct buffer *text)
         console_set_bar(NULL);
     TRY(buffer_append_u8(text, '\n'));
     if (fwrite(text->data, 1, text->length, log->lines) != text->length || fflush(log->lines) != 0)
-        FAIL(STATUS_IO, "the lines of the run could not be written to stdout: is its disk full, or "
-                        "its reader gone?");
+        return lines_end(log);
     return OK;
 }
 

@@ -19,7 +19,9 @@
 
 struct run_log;
 
-/* `lines` (borrowed; NULL: nobody reads) takes the lines. `folder` (NULL: none) is RUN_DIR. */
+/* `lines` (borrowed; NULL: nobody reads) takes the lines. `folder` (NULL: none) is RUN_DIR. Lines
+ * that cannot be written are a failure without a folder; with one, which has the log, that is said
+ * once, and the run goes on without them. */
 struct status run_log_open(FILE *lines, const char *folder, struct run_log **ret_log);
 void run_log_close(struct run_log *log);
 CLEANUP_POINTER(run_log_close, struct run_log)

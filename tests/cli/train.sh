@@ -39,6 +39,28 @@ headrace_ok train --resume auto --out "$work/stopped" --epochs 1
 headrace_ok train -e --resume "$work/stopped"
 expect_stdout '^ \* Acc@1 '
 
+# Lines that nobody reads, or that find no room, do not end a training, whose log has them all; they are all that an
+# evaluation has.
+for reader in pipe disk; do
+    last_command="headrace train, with nobody behind the $reader"
+    if [ $reader = pipe ]; then
+        "$HEADRACE_BIN" train "${small[@]}" --epochs 1 -p 1 --out "$work/$reader" 2>"$stderr" | :
+        status=${PIPESTATUS[0]}
+    else
+        "$HEADRACE_BIN" train "${small[@]}" --epochs 1 -p 1 --out "$work/$reader" 2>"$stderr" >/dev/full
+        status=$?
+    fi
+    expect_status 0
+    expect_stderr "warning: the lines of the run could not be written to stdout: .*Training goes on without them; '.*/$reader/log.jsonl' has what they say$"
+    [ "$(grep -c 'could not be written' "$stderr")" -eq 1 ] || fail "it is not said once"
+    [ "$(grep -c '"kind": "train"' "$work/$reader/log.jsonl")" -eq 3 ] || fail "the log does not have three steps"
+    expect_same "$work/run/checkpoint.safetensors" "$work/$reader/checkpoint.safetensors"
+done
+last_command='headrace train -e >/dev/full'
+"$HEADRACE_BIN" train -e --resume "$work/run" >/dev/full 2>"$stderr"
+status=$?
+expect_error 1 'could not be written to stdout: is its disk full'
+
 # What the flags of the guide's trainer turn into.
 headrace train --synthetic --pretrained
 expect_error 2 'weights with --weights FILE'
