@@ -10,6 +10,7 @@
 #include "index/index_source.h"
 #include "index/writer.h"
 #include "tests/support/index_set.h"
+#include "tests/support/process.h"
 
 static const char provenance[] = "{\"from\": \"a test\"}";
 
@@ -343,18 +344,6 @@ static void other_files_are_named_for_what_they_are(void **state)
     assert_null(index);
 }
 
-/* Resident memory of this process in bytes. */
-static uint64_t resident_bytes(void)
-{
-    CLEANUP(buffer_done) struct buffer text = {0};
-    const char *statm;
-    unsigned long pages;
-    assert_ok(file_read_all("/proc/self/statm", 4096, &text));
-    assert_ok(buffer_text(&text, &statm));
-    assert_int_equal(sscanf(statm, "%*u %lu", &pages), 1);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void large_index_write(const char *path, uint64_t count)
 {
     CLEANUP(source_free) struct source *source = NULL;
@@ -381,17 +370,17 @@ static void large_indexes_stay_on_the_disk(void **state)
     const uint64_t count = 1300000;
     large_index_write(test_path("large.idx"), count);
     CLEANUP(index_close) struct index *index = NULL;
-    uint64_t before = resident_bytes();
+    uint64_t before = process_resident_bytes();
     double begin = clock_seconds();
     assert_ok(index_open(test_path("large.idx"), &index));
     double open_ms = (clock_seconds() - begin) * 1e3;
-    uint64_t opened = resident_bytes();
+    uint64_t opened = process_resident_bytes();
     const int32_t *labels;
     uint64_t sum = 0;
     assert_ok(index_labels(index, &labels));
     for (uint64_t i = 0; i < count; i++)
         sum += (uint64_t)labels[i];
-    uint64_t read = resident_bytes();
+    uint64_t read = process_resident_bytes();
     assert_int_equal(sum, count / 1000 * 999 * 1000 / 2);
     print_message("opened in %.2f ms with %" PRIu64 " KiB resident, %" PRIu64
                   " KiB with all labels\n",

@@ -1,4 +1,5 @@
-/* The node's cache in front of servers: who brings a record, and what was published anew. */
+/* The node's cache in front of servers: who brings a record, what was published anew, and that many
+ * epochs leave nothing behind. */
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -8,16 +9,27 @@
 #include "base/crc32c.h"
 #include "index/access.h"
 #include "index/cache_reader.h"
+#include "index/loader.h"
 #include "index/pack.h"
 #include "index/writer.h"
 #include "tests/support/fault_server.h"
 #include "tests/support/index_set.h"
 #include "tests/support/jpeg_folder.h"
+#include "tests/support/process.h"
 
 enum { IMAGES = 40, PROCESSES = 3, BUDGET = 4 << 20 };
+/* Epochs of a loader, of which the first ones make what stays; more images than its cache has room
+ * for; most connections that its client keeps. */
+enum {
+    EPOCHS = 60,
+    FIRST_EPOCHS = 20,
+    MANY_IMAGES = 240,
+    SMALL_BUDGET = 1100000,
+    CONNECTIONS = 32
+};
 
-/* An index of images `first` … in served/NAME.idx, in the place of what is there. */
-static void images_publish(const char *name, unsigned first)
+/* An index of so many images, `first` …, in served/NAME.idx, in the place of what is there. */
+static void images_publish(const char *name, unsigned first, unsigned count)
 {
     CLEANUP(source_free) struct source *source = NULL;
     CLEANUP(pack_report_done) struct pack_report report = {0};
@@ -27,8 +39,8 @@ static void images_publish(const char *name, unsigned first)
     char file[32];
     assert_ok(folder_create(test_path("served")));
     assert_ok(folder_remove(test_path("images")));
-    for (unsigned i = 0; i < IMAGES; i++) {
-        snprintf(file, sizeof file, "x_%02u.JPEG", i);
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(file, sizeof file, "x_%03u.JPEG", i);
         jpeg_folder_image(first + i, &bytes);
         jpeg_folder_add(test_path("images"), i % 2 ? "a" : "b", file, &bytes);
     }
@@ -139,7 +151,7 @@ static void test_at_once(void **state)
     int gate[2];
     pid_t processes[PROCESSES];
     assert_ok(folder_remove(test_path("cache")));
-    images_publish("once", 0);
+    images_publish("once", 0, IMAGES);
     CLEANUP(fault_server_stop)
     struct fault_server server =
         fault_server_start(test_path("served"), (const char *[]){"--log", log, NULL});
@@ -179,7 +191,7 @@ static void test_published_anew(void **state)
     CLEANUP(buffer_done) struct buffer bytes = {0};
     uint32_t half, crc;
     assert_ok(folder_remove(test_path("cache")));
-    images_publish("anew", 0);
+    images_publish("anew", 0, IMAGES);
     CLEANUP(fault_server_stop)
     struct fault_server server =
         fault_server_start(test_path("served"), (const char *[]){"--log", log, NULL});
@@ -187,7 +199,7 @@ static void test_published_anew(void **state)
     assert_ok(reading_open(url, &old));
     assert_ok(checksum_read(&old, 0, IMAGES / 2, &half));
     assert_int_equal(half, local_checksum("anew.idx", 0, IMAGES / 2));
-    images_publish("anew", IMAGES);
+    images_publish("anew", IMAGES, IMAGES);
     assert_ok(reading_open(url, &new));
     assert_same(&new, "anew.idx");
     assert_ok(checksum_read(&old, 0, IMAGES / 2, &crc));
@@ -196,7 +208,7 @@ static void test_published_anew(void **state)
         assert_fails(record_read(&old, i, &bytes), STATUS_CORRUPT, "changed");
 
     /* What the cache has of it is there when the old one comes back. */
-    images_publish("anew", 0);
+    images_publish("anew", 0, IMAGES);
     size_t before = requests_count(log);
     assert_ok(reading_open(url, &again));
     assert_same(&again, "anew.idx");
@@ -267,6 +279,85 @@ static void test_changed_under_an_index(void **state)
     }
 }
 
+/* Epochs `first` … `end` - 1, of which each third is left in the middle. */
+static void epochs_run(struct loader *loader, uint64_t first, uint64_t end)
+{
+    for (uint64_t epoch = first; epoch < end; epoch++) {
+        struct batch *batch = NULL;
+        assert_ok(loader_start(loader, epoch, 0));
+        do {
+            assert_ok(loader_next(loader, &batch));
+            if (batch)
+                batch_release(batch);
+        } while (batch && (epoch % 3 || batch->step < loader_steps(loader) / 2));
+    }
+}
+
+/* Opens a loader on a URL, through the cache of a folder or, NULL, with one of its own in memory,
+ * both smaller than the set, and runs epochs. *ret_growth_bytes: of the memory in those behind the
+ * first ones, in which threads and descriptors stay as many. */
+static void loader_live(const char *url, const char *folder, uint64_t epochs,
+                        int64_t *ret_growth_bytes)
+{
+    CLEANUP(access_close) struct access *access = NULL;
+    CLEANUP(index_close) struct index *index = NULL;
+    CLEANUP(cache_close) struct cache *cache = NULL;
+    CLEANUP(loader_close) struct loader *loader = NULL;
+    struct access_options reaching;
+    struct loader_options options;
+    access_options_init(&reaching);
+    loader_options_init(&options);
+    options.global_batch = 16;
+    options.image_size = 16;
+    options.threads = 2;
+    if (folder)
+        assert_ok(cache_open(folder, SMALL_BUDGET, &cache));
+    else
+        options.memory_bytes = 4 * SMALL_BUDGET;
+    options.cache = cache;
+    assert_ok(access_open(&reaching, &access));
+    assert_ok(index_open_with(url, access, &index));
+    assert_ok(loader_open(index, &options, &loader));
+    epochs_run(loader, 0, FIRST_EPOCHS);
+    size_t threads = process_threads(), descriptors = process_descriptors();
+    uint64_t bytes = process_resident_bytes();
+    epochs_run(loader, FIRST_EPOCHS, epochs);
+    *ret_growth_bytes = (int64_t)(process_resident_bytes() - bytes);
+    assert_int_equal(process_threads(), threads);
+    assert_true(process_descriptors() <= descriptors + CONNECTIONS);
+}
+
+static void test_epochs_leave_nothing(void **state)
+{
+    (void)state;
+    const int64_t most_bytes = 4 << 20;
+    const char *log = test_path("epochs.log");
+    assert_ok(folder_remove(test_path("cache")));
+    images_publish("epochs", 0, MANY_IMAGES);
+    CLEANUP(fault_server_stop)
+    struct fault_server server =
+        fault_server_start(test_path("served"), (const char *[]){"--log", log, NULL});
+    const char *url = fault_server_url(&server, "fine/epochs.idx");
+    const char *const folders[] = {NULL, test_path("cache")};
+    for (size_t i = 0; i < ARRAY_LENGTH(folders); i++) {
+        int64_t growth_bytes;
+        loader_live(url, folders[i], FIRST_EPOCHS, &growth_bytes);
+        size_t threads = process_threads(), descriptors = process_descriptors();
+        size_t requests = requests_count(log);
+        loader_live(url, folders[i], EPOCHS, &growth_bytes);
+        assert_true(requests_count(log) > requests + 10 * EPOCHS); /* it did not all fit */
+        assert_int_equal(process_threads(), threads);
+        assert_int_equal(process_descriptors(), descriptors);
+        print_message("%zu requests, %lld bytes more\n", requests_count(log) - requests,
+                      (long long)growth_bytes);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+        assert_true(growth_bytes < most_bytes);
+#else
+        (void)most_bytes; /* sanitizers keep what was freed */
+#endif
+    }
+}
+
 int main(void)
 {
     static const char *const variables[] = {"http_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY",
@@ -275,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_published_anew),
         cmocka_unit_test(test_changed_under_an_index),
+        cmocka_unit_test(test_epochs_leave_nothing),
     };
     for (size_t i = 0; i < ARRAY_LENGTH(variables); i++)
         unsetenv(variables[i]);

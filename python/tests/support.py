@@ -76,6 +76,18 @@ def drawn() -> pathlib.Path:
 
 
 @lru_cache(maxsize=None)
+def many() -> str:
+    """An index of 200 JPEG files, which are more than the smallest cache has room for."""
+    root = folder() / "many"
+    for number in range(200):
+        path = root / CLASSES[number % 3] / f"{number:03}.JPEG"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw(number).save(path, quality=92)
+    run(PROGRAM, "pack", root, "-o", f"{root}.idx", "--encoding", "jpeg", "--quiet")
+    return f"{root}.idx"
+
+
+@lru_cache(maxsize=None)
 def packed(encoding: str) -> str:
     """The same as an index with shards of this encoding."""
     path = str(folder() / f"{encoding}.idx")

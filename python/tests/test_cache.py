@@ -4,6 +4,7 @@ import gc
 import json
 import multiprocessing
 import os
+import pathlib
 import pickle
 import unittest
 from types import SimpleNamespace
@@ -204,6 +205,34 @@ class CacheTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "is in use by others with a size of"):
             headrace.Loader(self.url, 5, cache=self.folder, cache_size="5M")
         index.close()
+
+    def test_many_epochs_leave_nothing(self):
+        """Over a server, with a cache in memory or in a folder, neither of which holds the set."""
+        url = f"{self.url.rsplit('/', 1)[0]}/{pathlib.Path(support.many()).name}"
+
+        def run(epochs, **options):
+            with headrace.Loader(url, 20, image_size=24, threads=2, **options) as loader:
+                for epoch in range(epochs):
+                    if epoch == 20:
+                        before = support.threads(), support.descriptors(), support.resident_bytes()
+                    for batch in loader:
+                        if epoch % 3 == 0 and batch.step == 5:
+                            break
+                if epochs > 20:
+                    gc.collect()
+                    self.assertEqual(support.threads(), before[0])
+                    self.assertLessEqual(support.descriptors(), before[1] + 32)  # connections that are kept
+                    self.assertLess(support.resident_bytes() - before[2], 4 << 20)
+
+        for options in ({"memory": 4_400_000}, {"cache": self.folder, "cache_size": "1100k"}):
+            with self.subTest(options):
+                run(2, **options)
+                gc.collect()
+                before, requests = (support.threads(), support.descriptors()), self.requests()
+                run(80, **options)
+                gc.collect()
+                self.assertEqual((support.threads(), support.descriptors()), before)
+                self.assertGreater(self.requests(), requests + 800)
 
     def test_garbage_ends_in_its_order(self):
         """What is collected in a cycle is closed after its users, however old it is."""

@@ -23,6 +23,24 @@ headrace_ok fetch "$work/set.idx" --cache "$work/parts" --cache-size 4M --quiet 
 expect_stdout '"no_room": ?[1-9]'
 [ "$(cat "$work/parts"/* | wc -c)" -le 4000000 ] || fail "the cache is larger than --cache-size"
 
+# Four processes at once, of which each wants other records or another order, in a cache that has room for some of them.
+headrace_ok pack "$work/set.idx" -o "$work/jpeg.idx" --encoding jpeg --quiet
+at_once() # ARGUMENT...
+{
+    local commands=() rank
+    for rank in 0 1 2 3; do
+        commands+=("exec '$HEADRACE_BIN' ${*//RANK/$rank} --cache '$work/shared' --cache-size 1100k")
+    done
+    run python3 tests/support/folder_peak.py "$work/shared" "${commands[@]}"
+    expect_status 0
+    [ "$(cat "$stdout")" -le 1100000 ] || fail "the cache was larger than --cache-size: $(cat "$stdout") bytes"
+    [ "$(cat "$stdout")" -ge 1000000 ] || fail "the cache was not used: $(cat "$stdout") bytes"
+}
+at_once fetch "$work/jpeg.idx" --part RANK/4 --quiet
+at_once bench "$work/jpeg.idx" --image-size 16 --epochs 2 -j 2 --seed RANK
+rm -r "$work/shared"
+at_once bench "$work/jpeg.idx" --image-size 16 --epochs 1 -j 2 --seed RANK
+
 # Parts cover the set once, in its order, however many there are of them.
 headrace_ok select "$work/set.idx" --every 300 -o "$work/five.idx"
 for part in 0 1 2; do
