@@ -107,6 +107,20 @@ leave_settings()
     mkdir "$HOME"
 }
 
+# Makes $work/served/NAME.idx of every EVERY-th image of two classes, as they are: JPEG files of about a kilobyte.
+serve_sets() # NAME:EVERY...
+{
+    local set
+    need_data cifar10.tar
+    mkdir -p "$work/files" "$work/served"
+    tar -C "$work/files" -xf "$HEADRACE_DATA/cifar10.tar" val/bird val/cat
+    headrace_ok pack "$work/files/val" -o "$work/all.idx" --quiet
+    for set in "$@"; do
+        headrace_ok select "$work/all.idx" --every "${set#*:}" -o "$work/${set%:*}.idx"
+        headrace_ok pack "$work/${set%:*}.idx" -o "$work/served/${set%:*}.idx" --encoding jpeg --quiet
+    done
+}
+
 # Starts a server of faults over $work/served; its port is in $port.
 serve() # OPTIONS...
 {

@@ -2,17 +2,12 @@
 # Trainings and fetches over a URL that are killed at any moment: the next one uses or repairs the cache that they leave,
 # and ends in the weights of a training that nothing disturbed, bit for bit.
 source tests/cli/lib.sh
-need_data cifar10.tar
 leave_settings
 seed=${HEADRACE_SEED:-$RANDOM}
 echo "HEADRACE_SEED=$seed"
 RANDOM=$seed
 
-mkdir -p "$work/files" "$work/served"
-tar -C "$work/files" -xf "$HEADRACE_DATA/cifar10.tar" val/bird val/cat
-headrace_ok pack "$work/files/val" -o "$work/all.idx" --quiet
-headrace_ok select "$work/all.idx" --every 2 -o "$work/half.idx"
-headrace_ok pack "$work/half.idx" -o "$work/served/train.idx" --encoding jpeg --quiet
+serve_sets train:2
 serve --log "$work/log"
 url=http://127.0.0.1:$port/fine/train.idx
 cached=(--cache "$work/cache" --cache-size 1100k) # a part of the set

@@ -3,16 +3,9 @@
 # is told, while they evaluate. All leave with status 75 and the state of the last whole step, from which the run goes on
 # to the weights of one that nobody stopped, bit for bit.
 source tests/cli/lib.sh
-need_data cifar10.tar
 leave_settings
 
-mkdir -p "$work/files" "$work/served"
-tar -C "$work/files" -xf "$HEADRACE_DATA/cifar10.tar" val/bird val/cat
-headrace_ok pack "$work/files/val" -o "$work/all.idx" --quiet
-for set in train:8 few:20 val:20; do
-    headrace_ok select "$work/all.idx" --every "${set#*:}" -o "$work/${set%:*}.idx"
-    headrace_ok pack "$work/${set%:*}.idx" -o "$work/served/${set%:*}.idx" --encoding jpeg --quiet
-done
+serve_sets train:8 few:20 val:20
 options=(-a resnet18 --image-size 16 --device reference --threads 1 --lr 0.01 --workers 2 --print-freq 1 --epochs 1 --ema 0.9)
 hour=(--timeout 86400 --idle-timeout 3600)
 there=() # options of runs that read from the server

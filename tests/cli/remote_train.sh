@@ -2,16 +2,9 @@
 # Training and evaluating over a server that fails now and then, through a cache smaller than the set, and stopping where
 # the server has stopped answering: the weights are those of local files, bit for bit.
 source tests/cli/lib.sh
-need_data cifar10.tar
 leave_settings
 
-mkdir -p "$work/files" "$work/served"
-tar -C "$work/files" -xf "$HEADRACE_DATA/cifar10.tar" val/bird val/cat
-headrace_ok pack "$work/files/val" -o "$work/all.idx" --quiet
-headrace_ok select "$work/all.idx" --every 2 -o "$work/half.idx"
-headrace_ok select "$work/all.idx" --every 8 -o "$work/eighth.idx"
-headrace_ok pack "$work/half.idx" -o "$work/served/train.idx" --encoding jpeg --quiet
-headrace_ok pack "$work/eighth.idx" -o "$work/served/val.idx" --encoding jpeg --quiet
+serve_sets train:2 val:8
 log=$work/log
 serve --log "$log"
 server=http://127.0.0.1:$port
