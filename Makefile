@@ -312,7 +312,7 @@ test:
 	@$(MAKE) $(JOBS) --no-print-directory check
 
 TRIALS = $(if $(filter tests/cli/gpu_check.sh,$(CLI_TESTS)),$(BUILD)/trial/bundle/gpu_check.sh) \
-    $(if $(filter tests/cli/cuda_ranks.sh tests/cli/evaluate.sh,$(CLI_TESTS)),$(BUILD)/trial/headrace-cuda.so)
+    $(if $(filter tests/cli/cuda_files.sh tests/cli/cuda_ranks.sh tests/cli/evaluate.sh,$(CLI_TESTS)),$(BUILD)/trial/headrace-cuda.so)
 check: all $(TESTS) $(if $(HAVE_CUDA),$(TRIALS))
 	@BUILD=$(BUILD) T="$(T)" scripts/run_tests.sh $(TESTS) $(CLI_TESTS)
 
