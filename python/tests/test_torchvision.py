@@ -7,7 +7,11 @@ import support
 
 torch, torchvision = support.need_torch()
 from torchvision import transforms  # noqa: E402 (not before it is known to be there)
-from torchvision.transforms import v2  # noqa: E402
+
+try:
+    from torchvision.transforms import v2
+except ImportError:  # before torchvision 0.15
+    v2 = None
 
 NORMALIZED = [transforms.ToTensor(), transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
 TRAIN = transforms.Compose([transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), *NORMALIZED])
@@ -20,8 +24,9 @@ CHAINS = {
     "bicubic": transforms.Compose([transforms.RandomResizedCrop(64, interpolation=3), *NORMALIZED]),
     "padded": transforms.Compose([transforms.Resize(40), transforms.RandomCrop(36, padding=4), *NORMALIZED]),
     "augment": transforms.Compose([transforms.Resize(60), transforms.RandAugment(), *NORMALIZED]),
-    "v2": v2.Compose([v2.RandomResizedCrop(64, antialias=True), v2.RandomHorizontalFlip(), v2.PILToTensor()]),
 }
+if v2 is not None:
+    CHAINS["v2"] = v2.Compose([v2.RandomResizedCrop(64, antialias=True), v2.RandomHorizontalFlip(), v2.PILToTensor()])
 
 
 class TorchvisionTest(unittest.TestCase):
