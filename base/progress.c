@@ -46,10 +46,19 @@ double clock_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+void clock_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 struct timespec clock_after_ms(unsigned wait_ms)
 {
     struct timespec moment;
-    clock_gettime(CLOCK_REALTIME, &moment);
+    clock_gettime(CLOCK_MONOTONIC, &moment);
     moment.tv_sec += wait_ms / 1000;
     moment.tv_nsec += (long)(wait_ms % 1000) * 1000000;
     moment.tv_sec += moment.tv_nsec / 1000000000;

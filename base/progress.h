@@ -4,6 +4,7 @@
 /* Progress on stderr: a bar that redraws itself on a terminal, a plain line now and then elsewhere.
  * Shows items, bytes, rate and time left. Thread-safe: any thread may add. */
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -32,7 +33,10 @@ const char *format_bytes(uint64_t bytes, char text[16]);
 const char *format_seconds(double seconds, char text[16]);
 /* Seconds of a clock that never goes back. */
 double clock_seconds(void);
-/* The moment in so many milliseconds, for pthread_cond_timedwait with its usual clock. */
+/* A condition for pthread_cond_timedwait until a moment of the same clock: somebody who sets the
+ * time of day makes no wait longer. */
+void clock_cond_init(pthread_cond_t *cond);
+/* The moment in so many milliseconds. */
 struct timespec clock_after_ms(unsigned wait_ms);
 
 #endif

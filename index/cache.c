@@ -61,7 +61,7 @@ struct status cache_open(const char *folder, uint64_t bytes, struct cache **ret_
     TRY(memory_alloc(1, sizeof *cache, &cache));
     cache->table_fd = cache->data_fd = -1;
     pthread_mutex_init(&cache->mutex, NULL);
-    pthread_cond_init(&cache->ended, NULL);
+    clock_cond_init(&cache->ended);
     if (folder)
         TRY(string_copy(folder, &cache->folder));
     TRY(cache_store_open(cache, bytes));

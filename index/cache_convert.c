@@ -166,7 +166,7 @@ struct status cache_convert_open(struct cache *cache, unsigned threads, enum con
     convert->cache = cache;
     convert->pace = pace;
     pthread_mutex_init(&convert->mutex, NULL);
-    pthread_cond_init(&convert->changed, NULL);
+    clock_cond_init(&convert->changed);
     TRY(memory_alloc(threads, sizeof *convert->jobs, &convert->jobs));
     for (unsigned i = 0; i < threads; i++) {
         struct job *job = &convert->jobs[i];

@@ -593,8 +593,8 @@ void http_client_get(struct http_client *client, const struct http_request *requ
         .request = request,
         .sink = sink,
         .response = response,
-        .done = PTHREAD_COND_INITIALIZER,
     };
+    clock_cond_init(&job.done);
     *response = (struct http_response){0};
     pthread_mutex_lock(&client->mutex);
     if (client_revive(client)) {

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -401,16 +400,6 @@ static struct status loader_make_slots(struct loader *loader, unsigned threads)
     return OK;
 }
 
-/* By a clock that nobody sets, since loader_wait waits by it. */
-static void ready_init(pthread_cond_t *ready)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(ready, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 struct status loader_open(struct index *index, const struct loader_options *options,
                           struct loader **ret_loader)
 {
@@ -421,7 +410,7 @@ struct status loader_open(struct index *index, const struct loader_options *opti
     loader->options = *options;
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->work, NULL);
-    ready_init(&loader->ready);
+    clock_cond_init(&loader->ready);
     budget_init(&loader->large, 0);
     unsigned threads = options->threads ? options->threads : cores_available();
     TRY(loader_prepare(loader));
@@ -477,19 +466,6 @@ uint64_t loader_steps(const struct loader *loader)
     return order_steps(&loader->order, loader->options.drop_last);
 }
 
-static struct timespec deadline_in(unsigned wait_ms)
-{
-    struct timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += wait_ms / 1000;
-    deadline.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (deadline.tv_nsec >= 1000000000) {
-        deadline.tv_sec++;
-        deadline.tv_nsec -= 1000000000;
-    }
-    return deadline;
-}
-
 /* With the mutex held: begins nothing new, and waits until what was begun has ended. False where
  * the calling thread is to give that up. */
 static bool epoch_end(struct loader *loader)
@@ -501,7 +477,7 @@ static bool epoch_end(struct loader *loader)
     }
     loader->restarting = true;
     while (loader->busy > 0 && !stop_is_closing()) {
-        struct timespec deadline = deadline_in(STOP_LOOK_MS);
+        struct timespec deadline = clock_after_ms(STOP_LOOK_MS);
         pthread_cond_timedwait(&loader->ready, &loader->mutex, &deadline);
     }
     loader->restarting = false;
@@ -607,7 +583,7 @@ static struct status slot_wait(struct loader *loader, struct slot **ret_slot)
 
 struct status loader_wait(struct loader *loader, unsigned wait_ms, bool *ret_ready)
 {
-    struct timespec deadline = deadline_in(wait_ms);
+    struct timespec deadline = clock_after_ms(wait_ms);
     bool more;
     pthread_mutex_lock(&loader->mutex);
     struct status status = batch_expect(loader, &more);

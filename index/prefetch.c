@@ -283,7 +283,7 @@ struct status prefetch_open(struct index *index, struct cache *cache,
     prefetch->near = prefetch->near > least_near ? prefetch->near : least_near;
     pthread_mutex_init(&prefetch->mutex, NULL);
     pthread_cond_init(&prefetch->turn, NULL);
-    pthread_cond_init(&prefetch->progress, NULL);
+    clock_cond_init(&prefetch->progress);
     TRY(cache_session_open(cache, &reading, &prefetch->session));
     prefetch->has_session = true;
     if (options->decoders)

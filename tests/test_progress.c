@@ -1,11 +1,22 @@
 #include "tests/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 
 #include "base/log.h"
 #include "base/progress.h"
+
+/* The time of day is an hour ahead of the kernel's, as where somebody set it back a moment ago. */
+int clock_gettime(clockid_t id, struct timespec *ret_now)
+{
+    int result = (int)syscall(SYS_clock_gettime, id, ret_now);
+    if (id == CLOCK_REALTIME)
+        ret_now->tv_sec += 3600;
+    return result;
+}
 
 /* Runs `speak` with stderr going to `fd`. */
 static void with_stderr(int fd, void (*speak)(void))
@@ -171,6 +182,23 @@ static void numbers_are_readable(void **state)
     assert_string_equal(format_seconds(1e300, text), "99999:59:59");
 }
 
+static void waits_end_whatever_the_time_of_day(void **state)
+{
+    (void)state;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t cond;
+    clock_cond_init(&cond);
+    struct timespec until = clock_after_ms(1020);
+    pthread_mutex_lock(&mutex);
+    while (pthread_cond_timedwait(&cond, &mutex, &until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&mutex);
+    struct timespec now = clock_after_ms(0);
+    assert_true(now.tv_sec > until.tv_sec ||
+                (now.tv_sec == until.tv_sec && now.tv_nsec >= until.tv_nsec));
+    pthread_cond_destroy(&cond);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +207,7 @@ int main(void)
         cmocka_unit_test(quiet_says_nothing_but_warnings),
         cmocka_unit_test(lines_are_whole),
         cmocka_unit_test(numbers_are_readable),
+        cmocka_unit_test(waits_end_whatever_the_time_of_day),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
