@@ -3,6 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -19,10 +23,35 @@ static bool owner_is_alive(uint32_t owner, void *cache)
     return cache_is_alive(cache, owner);
 }
 
+/* Like pthread_mutex_lock, but for waiters that nobody wakes. Who is killed after it was woken and
+ * before it ran takes that wake-up along, if another has the mutex by then: the kernel wakes the
+ * next waiter of a robust mutex only where it finds the mutex free. So each looks again by itself,
+ * now and then. */
+static int mutex_lock(pthread_mutex_t *mutex)
+{
+    const long look_every_ns = 100 * 1000 * 1000, second_ns = 1000 * 1000 * 1000;
+    int error = pthread_mutex_trylock(mutex);
+    if (error != EBUSY)
+        return error;
+    do {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += look_every_ns;
+        until.tv_sec += until.tv_nsec / second_ns;
+        until.tv_nsec %= second_ns;
+        error = pthread_mutex_timedlock(mutex, &until);
+    } while (error == ETIMEDOUT);
+#ifdef __SANITIZE_THREAD__
+    if (error == EOWNERDEAD) /* does not count as locked there */
+        __tsan_mutex_post_lock(mutex, __tsan_mutex_try_lock, 0);
+#endif
+    return error;
+}
+
 void cache_lock(struct cache *cache)
 {
     pthread_mutex_t *mutex = &cache->table.header->mutex;
-    if (pthread_mutex_lock(mutex) != EOWNERDEAD)
+    if (mutex_lock(mutex) != EOWNERDEAD)
         return;
     table_rebuild(&cache->table, owner_is_alive, cache);
     pthread_mutex_consistent(mutex);

@@ -2,6 +2,7 @@
  * needed last, and outlives whoever uses it. */
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -9,7 +10,7 @@
 #include "base/disk.h"
 #include "base/random.h"
 #include "index/cache.h"
-#include "index/cache_table.h"
+#include "index/cache_internal.h"
 #include "index/index.h"
 #include "tests/test.h"
 
@@ -649,6 +650,63 @@ static void test_claims_of_the_dead(void **state)
     close(ready[1]);
 }
 
+/* Waits until the kernel says that a process sleeps. */
+static void process_await_sleep(pid_t pid)
+{
+    char path[64], line[256], found = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    while (found != 'S') {
+        FILE *file = fopen(path, "re");
+        assert_non_null(file);
+        assert_non_null(fgets(line, sizeof line, file));
+        fclose(file);
+        assert_int_equal(sscanf(strrchr(line, ')'), ") %c", &found), 1);
+        usleep(1000);
+    }
+}
+
+/* A process that waits for the table's mutex, which the caller holds. It gives way to the caller,
+ * whose processor it shares. */
+static pid_t waiter_start(struct cache *cache)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+        alarm(60); /* the end of one that is never woken */
+        cache_lock(cache);
+        cache_unlock(cache);
+        _exit(0);
+    }
+    process_await_sleep(pid);
+    return pid;
+}
+
+/* A waiter is killed when it was woken and did not run yet, and the mutex is held again: the kernel
+ * wakes nobody in its place, and the next one has its turn all the same. */
+static void test_woken_waiter_is_killed(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    assert_ok(folder_remove(test_path("cache")));
+    CLEANUP(cache_close) struct cache *cache = folder_open(BUDGET);
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    for (int round = 0; round < 10; round++) {
+        cache_lock(cache);
+        pid_t first = waiter_start(cache), second = waiter_start(cache);
+        cache_unlock(cache);
+        cache_lock(cache);
+        kill(first, SIGKILL);
+        child_end(first, true);
+        cache_unlock(cache);
+        child_end(second, false);
+    }
+    sched_setaffinity(0, sizeof all, &all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -657,7 +715,7 @@ int main(void)
         cmocka_unit_test(test_sooner_stays),       cmocka_unit_test(test_two_sets_share),
         cmocka_unit_test(test_sizes_change),       cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_corruption),         cmocka_unit_test(test_processes_are_killed),
-        cmocka_unit_test(test_claims_of_the_dead),
+        cmocka_unit_test(test_claims_of_the_dead), cmocka_unit_test(test_woken_waiter_is_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
