@@ -28,12 +28,47 @@ cmocka_count() # LABEL LOG
     sed -n "s/^\[ *$1 *\] \([0-9]*\) test(s).*/\1/p" "$2" | awk '{ n += $1 } END { print n + 0 }'
 }
 
+# Where the threads of a test's processes are, by gdb if there is one. `timeout` is the first of their group.
+stacks_show() # GROUP
+{
+    local stat pid group
+    command -v gdb >/dev/null || return
+    for stat in /proc/[0-9]*/stat; do
+        { read -r pid _ _ _ group _ <"$stat"; } 2>/dev/null || continue
+        if [ "$group" != "$1" ] || [ "$pid" = "$1" ]; then
+            continue
+        fi
+        printf '\n--- process %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline")"
+        timeout --kill-after=10 60 gdb -nx -q -batch -ex 'thread apply all backtrace' -p "$pid"
+    done
+}
+
+# Runs a test for at most limit_seconds. Of one that does not end, its output tells where it was.
+run_limited() # TEST LOG
+{
+    local test timer status
+    timeout --kill-after=10 "$((limit_seconds + 600))" "${runner[@]}" "$1" >"$2" 2>&1 </dev/null &
+    test=$!
+    sleep "$limit_seconds" >/dev/null 2>&1 &
+    timer=$!
+    wait -n "$test" "$timer"
+    if ! kill "$timer" 2>/dev/null; then
+        printf '\nstopped after %s s\n' "$limit_seconds" >>"$2"
+        stacks_show "$test" >>"$2" 2>&1 </dev/null
+        kill -s ALRM "$test" 2>/dev/null # its time is over, `timeout` concludes
+    fi
+    wait "$test" 2>/dev/null
+    status=$?
+    wait "$timer" 2>/dev/null
+    return $status
+}
+
 # Runs one test; leaves "PASSED FAILED SKIPPED" in NAME.count and its output in NAME.log.
 run_one() # TEST
 {
     local name=${1##*/} log status passed failed skipped started=$SECONDS
     log=$results/$name.log
-    timeout --kill-after=10 "$limit_seconds" "${runner[@]}" "$1" >"$log" 2>&1 </dev/null
+    run_limited "$1" "$log"
     status=$?
 
     passed=$(cmocka_count PASSED "$log")
@@ -51,7 +86,6 @@ run_one() # TEST
     local word=ok
     [ "$failed" -gt 0 ] && word=FAILED
     [ $((passed + failed)) -eq 0 ] && word=skipped
-    [ $status -eq 124 ] && echo "stopped after $limit_seconds s" >>"$log"
     {
         printf '%-8s %s (%s s)\n' "$word" "$name" $((SECONDS - started))
         if [ "$failed" -gt 0 ] || [ -n "${T:-}" ]; then

@@ -63,6 +63,7 @@ if [ -n "$with_tests" ]; then
     need_command shellcheck shellcheck
     need_command ctags universal-ctags
     need_command git git
+    need_command gdb gdb-minimal
     need_command openssl openssl
     [ -x /usr/sbin/nginx ] || need_command nginx nginx-light
     compgen -G '/usr/lib*/nginx/modules/ngx_http_echo_module.so' >/dev/null || missing+=(libnginx-mod-http-echo)
