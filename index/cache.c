@@ -42,8 +42,10 @@ static int mutex_lock(pthread_mutex_t *mutex)
         error = pthread_mutex_timedlock(mutex, &until);
     } while (error == ETIMEDOUT);
 #ifdef __SANITIZE_THREAD__
-    if (error == EOWNERDEAD) /* does not count as locked there */
+    if (error == EOWNERDEAD) { /* does not count as locked there */
+        __tsan_mutex_pre_lock(mutex, __tsan_mutex_try_lock);
         __tsan_mutex_post_lock(mutex, __tsan_mutex_try_lock, 0);
+    }
 #endif
     return error;
 }
