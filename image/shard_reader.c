@@ -1,5 +1,6 @@
 #include "image/shard_reader.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -9,10 +10,24 @@
 #include "base/file.h"
 #include "base/memory.h"
 
+/* A file that stays open. */
+struct open_file {
+    int fd;
+    struct stat state; /* when it was opened */
+};
+
+static void open_file_free(struct open_file *file)
+{
+    if (file)
+        fd_close(file->fd);
+    memory_free(file);
+}
+CLEANUP_POINTER(open_file_free, struct open_file)
+
 struct shard_reader {
     const struct source_shard *shards;
     size_t count;
-    atomic_int *files; /* descriptor + 1 of each shard, 0 while it is not open */
+    struct open_file *_Atomic *files; /* of each shard, NULL while it is not open */
 };
 
 struct status shard_reader_open(const struct source_shard *shards, size_t count,
@@ -32,7 +47,7 @@ void shard_reader_close(struct shard_reader *reader)
     if (!reader)
         return;
     for (size_t i = 0; i < reader->count; i++)
-        fd_close(reader->files[i] - 1);
+        open_file_free(reader->files[i]);
     memory_free(reader->files);
     memory_free(reader);
 }
@@ -54,21 +69,44 @@ static struct status open_checked(const char *path, uint64_t expected_bytes, int
     return OK;
 }
 
-/* The descriptor of a shard that is one file. Two threads may both open it; the second closes its
- * own again. */
-static struct status shard_file(struct shard_reader *reader, uint32_t shard, int *ret_fd)
+static struct status file_state(int fd, const char *path, struct stat *ret_state)
 {
-    int file = atomic_load_explicit(&reader->files[shard], memory_order_acquire);
-    if (file == 0) {
+    if (fstat(fd, ret_state) < 0)
+        return status_errno(errno, "cannot look at '%s'", path);
+    return OK;
+}
+
+/* The file of a shard that is one. Two threads may both open it; the second closes its own again.
+ */
+static struct status shard_file(struct shard_reader *reader, uint32_t shard,
+                                const struct open_file **ret_file)
+{
+    struct open_file *file = atomic_load_explicit(&reader->files[shard], memory_order_acquire);
+    if (!file) {
         const struct source_shard *entry = &reader->shards[shard];
-        int fd;
-        TRY(open_checked(entry->path, entry->size_bytes, &fd));
-        if (atomic_compare_exchange_strong(&reader->files[shard], &file, fd + 1))
-            file = fd + 1;
-        else
-            fd_close(fd);
+        CLEANUP(open_file_free) struct open_file *opened = NULL;
+        TRY(memory_alloc(1, sizeof *opened, &opened));
+        opened->fd = -1;
+        TRY(open_checked(entry->path, entry->size_bytes, &opened->fd));
+        TRY(file_state(opened->fd, entry->path, &opened->state));
+        if (atomic_compare_exchange_strong(&reader->files[shard], &file, opened))
+            file = MOVE(opened);
     }
-    *ret_fd = file - 1;
+    *ret_file = file;
+    return OK;
+}
+
+struct status shard_state(struct shard_reader *reader, uint32_t shard, struct stat *ret_state)
+{
+    const struct source_shard *entry = &reader->shards[shard];
+    const struct open_file *file;
+    if (shard_is_folder(entry)) {
+        if (stat(entry->path, ret_state) < 0)
+            return status_errno(errno, "cannot look at '%s'", entry->path);
+        return OK;
+    }
+    TRY(shard_file(reader, shard, &file));
+    *ret_state = file->state;
     return OK;
 }
 
@@ -85,9 +123,21 @@ static struct status folder_read(const struct source_shard *shard, const struct 
 static struct status file_range_read(struct shard_reader *reader, const struct shard_range *range,
                                      void *bytes)
 {
-    int fd;
-    TRY(shard_file(reader, range->shard, &fd));
-    return file_read_at(fd, reader->shards[range->shard].path, bytes, range->length, range->offset);
+    const char *path = reader->shards[range->shard].path;
+    const struct open_file *file;
+    struct stat now;
+    TRY(shard_file(reader, range->shard, &file));
+    TRY(file_read_at(file->fd, path, bytes, range->length, range->offset));
+    if (range->crc_known)
+        return OK;
+    TRY(file_state(file->fd, path, &now));
+    if (now.st_mtim.tv_sec != file->state.st_mtim.tv_sec ||
+        now.st_mtim.tv_nsec != file->state.st_mtim.tv_nsec)
+        FAIL(STATUS_CORRUPT,
+             "'%s' was written to since it was first read, so that records of two versions would "
+             "be mixed; start again",
+             path);
+    return OK;
 }
 
 struct status shard_read(struct shard_reader *reader, const struct shard_range *range, void *bytes)
@@ -122,11 +172,11 @@ struct status shard_read_buffer(struct shard_reader *reader, const struct shard_
 
 void shard_read_ahead(struct shard_reader *reader, uint32_t shard, uint64_t offset, uint64_t length)
 {
-    int fd;
+    const struct open_file *file;
     if (shard_is_folder(&reader->shards[shard]) || reader->shards[shard].remote)
         return;
-    struct status status = shard_file(reader, shard, &fd);
+    struct status status = shard_file(reader, shard, &file);
     if (status.code == STATUS_DONE)
-        posix_fadvise(fd, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
+        posix_fadvise(file->fd, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
     status_ignore(status);
 }

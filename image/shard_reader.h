@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/bytes.h"
 #include "base/scope.h"
@@ -40,13 +41,18 @@ void shard_reader_close(struct shard_reader *reader);
 CLEANUP_POINTER(shard_reader_close, struct shard_reader)
 
 /* Reads a range into `bytes`, which holds range->length bytes, and checks the CRC where it is
- * known. Fails with STATUS_NOT_FOUND when the file is gone, STATUS_CORRUPT when its size or the CRC
- * is another; messages name the shard and the offset, the caller adds the record. */
+ * known; where it is not, that the file was not written to since it was opened. Fails with
+ * STATUS_NOT_FOUND when the file is gone, STATUS_CORRUPT when its size, its time or the CRC is
+ * another; messages name the shard and the offset, the caller adds the record. */
 struct status shard_read(struct shard_reader *reader, const struct shard_range *range, void *bytes);
 /* The same, replacing a buffer's content, with SHARD_PADDING zero bytes after it in memory. */
 #define SHARD_PADDING 64
 struct status shard_read_buffer(struct shard_reader *reader, const struct shard_range *range,
                                 struct buffer *bytes);
+
+/* What the file of a shard was when it was opened, which it is here where nothing was read yet; of
+ * a folder, what it is. For shards of this machine. */
+struct status shard_state(struct shard_reader *reader, uint32_t shard, struct stat *ret_state);
 
 /* The range of a source's item, for shard_read. */
 struct shard_range source_range(const struct source *source, size_t item);

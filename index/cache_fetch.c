@@ -85,9 +85,15 @@ struct status cache_fetch(struct index *index, struct cache *cache,
     uint64_t count = index_count(index);
     struct cache_reading reading = {.length = count, .slots = 1};
     struct fetch fetch = {.index = index, .cache = cache, .progress = progress};
+    bool lasts;
     if (count == 0)
         FAIL(STATUS_NOT_FOUND, "%s: the index holds no record", index_path(index));
-    TRY(index_identity(index, &reading.dataset));
+    TRY(index_identity(index, &reading.dataset, &lasts));
+    if (!lasts)
+        FAIL(STATUS_UNSUPPORTED,
+             "'%s': what is fetched now could not be told from another version later; have the "
+             "server send ETags, or index the archives with --crc",
+             index_path(index));
     reading.order = order_make(ORDER_SEQUENTIAL, 0, count, 1, false, 0);
     uint64_t share = count / options->parts, rest = count % options->parts;
     uint64_t part = options->part;

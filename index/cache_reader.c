@@ -15,7 +15,7 @@ struct status cache_reader_open(struct index *index, struct cache *cache,
 {
     CLEANUP(memory_free) struct cache_reader *reader = NULL;
     struct cache_reading reading = {.in_any_order = true, .length = index_count(index)};
-    TRY(index_identity(index, &reading.dataset));
+    TRY(index_identity(index, &reading.dataset, &(bool){false}));
     TRY(memory_alloc(1, sizeof *reader, &reader));
     reader->index = index;
     reader->cache = cache;

@@ -1,14 +1,17 @@
 #include "index/index.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/crc32c.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "image/shard_reader.h"
@@ -32,6 +35,7 @@ struct index {
     struct shard_reader *reader;
     char *provenance;
     atomic_bool labels_checked;
+    atomic_uint_fast64_t own_number; /* of index_identity where no version is known; 0: none yet */
 };
 
 /* A string of a section: copied, without zeros. */
@@ -321,15 +325,16 @@ static struct status crcs_known(const struct index *index, bool *ret_known)
     return OK;
 }
 
-/* Appends what tells one file or folder of this machine from a later one of its name. */
-static struct status place_describe_change(const char *path, struct buffer *text)
+/* Appends what tells one file or folder of this machine from a later one of its name. The time of
+ * change and the inode's number do so where a file was put into its place with the old time. The
+ * device is left out: that of a network's file system is another one after each start. */
+static struct status place_describe_change(const char *path, const struct stat *state,
+                                           struct buffer *text)
 {
-    struct stat stat_of;
-    if (url_is(path) || stat(path, &stat_of) < 0)
-        return OK; /* told by who reads it */
-    return buffer_append_text(text, "%s %lld %lld %lld\n", path, (long long)stat_of.st_size,
-                              (long long)stat_of.st_mtim.tv_sec,
-                              (long long)stat_of.st_mtim.tv_nsec);
+    return buffer_append_text(text, "%s %lld %lld.%09ld %lld.%09ld %llu\n", path,
+                              (long long)state->st_size, (long long)state->st_mtim.tv_sec,
+                              state->st_mtim.tv_nsec, (long long)state->st_ctim.tv_sec,
+                              state->st_ctim.tv_nsec, (unsigned long long)state->st_ino);
 }
 
 /* What the servers of shards tell versions by; of one loop over the shards. */
@@ -346,8 +351,25 @@ static struct status version_ask(uint64_t item, unsigned thread, void *context)
     return remote ? remote_shard_version(remote, versions->text[item]) : OK;
 }
 
-/* Appends the places and versions of the shards. */
-static struct status shards_describe_change(const struct index *index, struct buffer *text)
+/* Appends what tells a shard's version. *ret_known becomes false where nothing does. */
+static struct status shard_describe_change(const struct index *index, size_t i, const char *version,
+                                           struct buffer *text, bool *ret_known)
+{
+    const struct source_shard *shard = &index->shards[i];
+    struct stat state;
+    if (shard->remote) {
+        *ret_known = *ret_known && version[0];
+        return buffer_append_text(text, "%s %s\n", shard->path, version);
+    }
+    struct status status = shard_state(index->reader, (uint32_t)i, &state);
+    bool is_there = status.code == STATUS_DONE;
+    status_ignore(status); /* told by who reads it */
+    return is_there ? place_describe_change(shard->path, &state, text) : OK;
+}
+
+/* Appends the places and versions of the shards. *ret_known: all have one. */
+static struct status shards_describe_change(const struct index *index, struct buffer *text,
+                                            bool *ret_known)
 {
     const unsigned most_at_once = 32;
     CLEANUP(memory_free) char(*versions_text)[HTTP_VALIDATOR_BYTES] = NULL;
@@ -358,19 +380,37 @@ static struct status shards_describe_change(const struct index *index, struct bu
         index->shard_count < most_at_once ? (unsigned)index->shard_count : most_at_once;
     TRY(pool_open(index->access && threads ? threads : 1, &pool));
     TRY(pool_run(pool, index->shard_count, version_ask, &versions));
-    for (size_t i = 0; i < index->shard_count; i++) {
-        TRY(place_describe_change(index->shards[i].path, text));
-        if (index->shards[i].remote)
-            TRY(buffer_append_text(text, "%s %s\n", index->shards[i].path, versions_text[i]));
-    }
+    *ret_known = true;
+    for (size_t i = 0; i < index->shard_count; i++)
+        TRY(shard_describe_change(index, i, versions_text[i], text, ret_known));
     return OK;
 }
 
-struct status index_identity(const struct index *index, uint64_t *ret_identity)
+/* A number that no other open index has. */
+static struct status own_number(const struct index *index, uint64_t *ret_number)
+{
+    atomic_uint_fast64_t *number = (atomic_uint_fast64_t *)&index->own_number; /* as a cache is */
+    uint_fast64_t drawn, before = 0;
+    if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn)
+        return status_errno(errno, "cannot draw a random number");
+    drawn |= 1;
+    bool is_first = atomic_compare_exchange_strong(number, &before, drawn);
+    *ret_number = is_first ? drawn : before;
+    if (is_first)
+        log_warning("'%s': its records are not known by CRCs, and their server tells no version of "
+                    "them (an ETag or Last-Modified): what a cache keeps of them serves only until "
+                    "the index is closed",
+                    index->path);
+    return OK;
+}
+
+struct status index_identity(const struct index *index, uint64_t *ret_identity, bool *ret_lasts)
 {
     CLEANUP(buffer_done) struct buffer text = {0};
     uint8_t digest[SHA256_BYTES];
+    struct stat state;
     bool known;
+    *ret_lasts = true;
     for (enum index_section kind = SECTION_SHARDS; kind < SECTION_END; kind++) {
         const struct section *section = &index->sections.section[kind];
         if (kind != SECTION_PROVENANCE)
@@ -378,10 +418,12 @@ struct status index_identity(const struct index *index, uint64_t *ret_identity)
                                    section->crcs_crc));
     }
     TRY(crcs_known(index, &known));
-    if (!known) {
-        TRY(place_describe_change(index->path, &text));
-        TRY(shards_describe_change(index, &text));
-    }
+    if (!known && !index->remote && stat(index->path, &state) == 0)
+        TRY(place_describe_change(index->path, &state, &text));
+    if (!known)
+        TRY(shards_describe_change(index, &text, ret_lasts));
+    if (!*ret_lasts)
+        return own_number(index, ret_identity);
     digest_sha256_bytes(text.data, text.length, digest);
     *ret_identity = load_le64(digest);
     return OK;

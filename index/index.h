@@ -55,9 +55,10 @@ const char *index_provenance(const struct index *index);
 
 /* Names the records' content: of indexes with the same number, records of the same number have the
  * same bytes. Where the index does not know all their CRCs, its shards' places and times of change
- * are part of it, or what their servers tell versions by, who are asked for that. Checks the whole
- * column of flags. */
-struct status index_identity(const struct index *index, uint64_t *ret_identity);
+ * are part of it, or what their servers tell versions by, who are asked for that. Where a server
+ * tells none, the number is this open index's alone, *ret_lasts is false, and that is warned of.
+ * Checks the whole column of flags. */
+struct status index_identity(const struct index *index, uint64_t *ret_identity, bool *ret_lasts);
 
 /* The labels, contiguous, borrowed: count numbers below the number of classes. Checks the whole
  * column. */

@@ -270,7 +270,7 @@ struct status prefetch_open(struct index *index, struct cache *cache,
         .first_slot = options->first_slot,
         .slots = options->slots,
     };
-    TRY(index_identity(index, &reading.dataset));
+    TRY(index_identity(index, &reading.dataset, &(bool){false}));
     TRY(memory_alloc(1, sizeof *prefetch, &prefetch));
     prefetch->index = index;
     prefetch->cache = cache;

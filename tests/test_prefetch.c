@@ -328,6 +328,7 @@ static void test_identities(void **state)
 {
     (void)state;
     uint64_t one, same, other;
+    bool lasts;
     CLEANUP(index_close) struct index *index = index_make("one");
     CLEANUP(index_close) struct index *again = NULL;
     CLEANUP(index_close) struct index *changed = NULL;
@@ -336,15 +337,16 @@ static void test_identities(void **state)
     CLEANUP(pack_report_done) struct pack_report report = {0};
     const struct pack_options options = {.shard_bytes = 65536, .threads = 1, .force = true};
     assert_ok(index_open(test_path("one.idx"), &again));
-    assert_ok(index_identity(index, &one));
-    assert_ok(index_identity(again, &same));
+    assert_ok(index_identity(index, &one, &lasts));
+    assert_ok(index_identity(again, &same, &lasts));
     assert_int_equal(one, same);
+    assert_true(lasts);
     jpeg_folder_image(IMAGES, &bytes);
     jpeg_folder_add(test_path("one"), "a", "x_1.JPEG", &bytes);
     assert_ok(folder_source_open(test_path("one"), NULL, 1, &source));
     assert_ok(pack_run(source, test_path("one.idx"), &options, &report));
     assert_ok(index_open(test_path("one.idx"), &changed));
-    assert_ok(index_identity(changed, &other));
+    assert_ok(index_identity(changed, &other, &lasts));
     assert_true(one != other);
 }
 

@@ -2,12 +2,14 @@
  * epochs leave nothing behind. */
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "tests/test.h"
 
 #include "base/crc32c.h"
 #include "index/access.h"
+#include "index/cache_fetch.h"
 #include "index/cache_reader.h"
 #include "index/loader.h"
 #include "index/pack.h"
@@ -215,26 +217,24 @@ static void test_published_anew(void **state)
     assert_int_equal(requests_count(log) - before, IMAGES / 2);
 }
 
-/* Flips a bit of every byte of the records whose CRC is known, or is not. */
+/* Flips a bit of every byte of the records whose CRC is known, or is not, in the one shard. */
 static void records_change(const char *index_path, bool crc_known)
 {
     CLEANUP(index_close) struct index *index = NULL;
-    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(buffer_done) struct buffer content = {0};
     assert_ok(index_open(index_path, &index));
+    const char *shard = index_shard(index, 0)->path;
+    assert_ok(file_read_all(shard, 1 << 20, &content));
     for (uint64_t i = 0; i < index_count(index); i++) {
         struct record record;
         assert_ok(index_record(index, i, &record));
-        if (record.crc_known != crc_known)
-            continue;
-        assert_ok(index_read_stored(index, i, &bytes));
-        for (size_t at = 0; at < bytes.length; at++)
-            bytes.data[at] ^= 1;
-        FILE *file = fopen(index_shard(index, record.shard)->path, "r+b");
-        assert_non_null(file);
-        assert_int_equal(fseek(file, (long)record.offset, SEEK_SET), 0);
-        assert_int_equal(fwrite(bytes.data, 1, bytes.length, file), bytes.length);
-        assert_int_equal(fclose(file), 0);
+        for (uint64_t at = 0; record.crc_known == crc_known && at < record.length; at++)
+            content.data[record.offset + at] ^= 1;
     }
+    FILE *file = fopen(shard, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fwrite(content.data, 1, content.length, file), content.length);
+    assert_int_equal(fclose(file), 0);
 }
 
 /* A file of the same size and layout with other bytes, whose CRCs the index does not know all: the
@@ -277,6 +277,104 @@ static void test_changed_under_an_index(void **state)
         else
             assert_ok(status);
     }
+}
+
+/* The same from a server that tells no version: nothing is kept for later. */
+static void test_server_without_versions(void **state)
+{
+    (void)state;
+    CLEANUP(source_free) struct source *tar = NULL;
+    CLEANUP(fault_server_stop) struct fault_server server = {0};
+    const char *path = test_path("served/blind.idx");
+    const struct cache_fetch_options options = {.parts = 1, .threads = 2};
+    struct cache_fetch_report report;
+    uint32_t crc;
+    assert_ok(folder_create(test_path("served")));
+    assert_ok(folder_remove(test_path("cache")));
+    tar = index_set_make(test_path("served/blind.tar"), 60, 5);
+    assert_ok(index_write(tar, "{}", path));
+    server = fault_server_start(test_path("served"), NULL);
+    const char *url = fault_server_url(&server, "unversioned/blind.idx");
+    CLEANUP(reading_done) struct reading old = {0};
+    CLEANUP(reading_done) struct reading changed = {0};
+    assert_ok(reading_open(url, &old));
+    assert_same(&old, "blind.idx");
+    uint32_t before = local_checksum("blind.idx", 0, 60);
+    assert_fails(cache_fetch(old.index, old.cache, &options, NULL, &report), STATUS_UNSUPPORTED,
+                 "could not be told from another version later");
+    records_change(path, false);
+    assert_int_not_equal(local_checksum("blind.idx", 0, 60), before);
+    assert_ok(reading_open(url, &changed));
+    assert_same(&changed, "blind.idx");
+    assert_ok(checksum_read(&old, 0, 60, &crc)); /* all of it is in the cache as it was */
+    assert_int_equal(crc, before);
+}
+
+/* A file's time is set to what it was, as copying programs do. */
+static void time_restore(const char *path, const struct stat *before)
+{
+    const struct timespec times[] = {before->st_atim, before->st_mtim};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Times of files go in steps of some milliseconds: waits for the next one. */
+static void time_pass(const struct stat *before)
+{
+    struct stat now = *before;
+    while (now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+           now.st_mtim.tv_nsec == before->st_mtim.tv_nsec) {
+        assert_ok(file_write_plain(test_path("served/clock"), "", 0));
+        assert_int_equal(stat(test_path("served/clock"), &now), 0);
+    }
+}
+
+/* Archives of this machine that are written to, or replaced by others of the same time and size:
+ * who has one open gets what it was, or an error, and who opens it later what it is. */
+static void test_archive_is_changed(void **state)
+{
+    (void)state;
+    CLEANUP(source_free) struct source *tar = NULL;
+    CLEANUP(buffer_done) struct buffer bytes = {0};
+    CLEANUP(buffer_done) struct buffer content = {0};
+    const char *data = test_path("served/here.tar"), *path = test_path("served/here.idx");
+    struct stat before;
+    uint32_t crc;
+    assert_ok(folder_create(test_path("served")));
+    assert_ok(folder_remove(test_path("cache")));
+    tar = index_set_make(data, 60, 5);
+    assert_ok(index_write(tar, "{}", path));
+    assert_int_equal(stat(data, &before), 0);
+    CLEANUP(reading_done) struct reading old = {0};
+    CLEANUP(reading_done) struct reading written = {0};
+    CLEANUP(reading_done) struct reading replaced = {0};
+    assert_ok(reading_open(path, &old));
+    assert_ok(checksum_read(&old, 0, 30, &crc));
+    assert_int_equal(crc, local_checksum("here.idx", 0, 30));
+    time_pass(&before);
+    records_change(path, false);
+    for (uint64_t i = 30; i < 60; i++) {
+        struct record record;
+        assert_ok(index_record(old.index, i, &record));
+        struct status status = record_read(&old, i, &bytes);
+        if (record.crc_known)
+            assert_ok(status);
+        else
+            assert_fails(status, STATUS_CORRUPT, "was written to since it was first read");
+    }
+    time_restore(data, &before);
+    assert_ok(reading_open(path, &written));
+    assert_same(&written, "here.idx");
+
+    assert_ok(file_read_all(data, 1 << 20, &content));
+    assert_ok(file_write_plain(test_path("served/new"), content.data, content.length));
+    assert_ok(file_rename(data, test_path("served/kept")));
+    assert_ok(file_rename(test_path("served/new"), data));
+    records_change(path, false);
+    time_restore(data, &before);
+    assert_ok(reading_open(path, &replaced));
+    assert_same(&replaced, "here.idx");
+    assert_ok(checksum_read(&written, 0, 60, &crc)); /* its file, whatever its name is now */
+    assert_int_not_equal(crc, local_checksum("here.idx", 0, 60));
 }
 
 /* Epochs `first` … `end` - 1, of which each third is left in the middle. */
@@ -366,6 +464,8 @@ int main(void)
         cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_published_anew),
         cmocka_unit_test(test_changed_under_an_index),
+        cmocka_unit_test(test_server_without_versions),
+        cmocka_unit_test(test_archive_is_changed),
         cmocka_unit_test(test_epochs_leave_nothing),
     };
     for (size_t i = 0; i < ARRAY_LENGTH(variables); i++)

@@ -163,6 +163,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, [("ETag", etag)], content)
         if fault == "shifted":
             fields[0] = ("Content-Range", f"bytes {begin + 1}-{end}/{size + 1}")
+        if fault == "unversioned":
+            del fields[1]
         if fault == "rangeless":
             del fields[0]
         if fault == "encoded":
