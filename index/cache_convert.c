@@ -24,7 +24,6 @@ struct job {
 
 struct cache_convert {
     struct cache *cache;
-    enum convert_pace pace;
     pthread_t broker;
     bool has_broker;
     pthread_mutex_t mutex;
@@ -57,9 +56,6 @@ static void *convert_main(void *context)
     struct job *job = context;
     struct cache_convert *convert = job->convert;
     CLEANUP(dct_maker_done) struct dct_maker maker = {0};
-    const struct sched_param lowest = {0};
-    if (convert->pace == CONVERT_IDLY)
-        pthread_setschedparam(pthread_self(), SCHED_IDLE, &lowest); /* refusal changes nothing */
     pthread_mutex_lock(&convert->mutex);
     while (!convert->closing) {
         if (job->state != JOB_READY) {
@@ -162,9 +158,9 @@ struct status cache_convert_open(struct cache *cache, unsigned threads, enum con
                                  struct cache_convert **ret_convert)
 {
     CLEANUP(cache_convert_close) struct cache_convert *convert = NULL;
+    const struct sched_param lowest = {0};
     TRY(memory_alloc(1, sizeof *convert, &convert));
     convert->cache = cache;
-    convert->pace = pace;
     pthread_mutex_init(&convert->mutex, NULL);
     clock_cond_init(&convert->changed);
     TRY(memory_alloc(threads, sizeof *convert->jobs, &convert->jobs));
@@ -175,6 +171,8 @@ struct status cache_convert_open(struct cache *cache, unsigned threads, enum con
         if (error)
             return status_errno(error, "cannot start a thread that converts records");
         convert->job_count++;
+        if (pace == CONVERT_IDLY)
+            pthread_setschedparam(job->thread, SCHED_IDLE, &lowest); /* refusal changes nothing */
     }
     int error = pthread_create(&convert->broker, NULL, broker_main, convert);
     if (error)
@@ -184,18 +182,9 @@ struct status cache_convert_open(struct cache *cache, unsigned threads, enum con
     return OK;
 }
 
-/* What they are at has to end soon, however busy the machine is. Refusal changes nothing. */
-static void threads_hasten(struct cache_convert *convert)
-{
-    const struct sched_param usual = {0};
-    for (unsigned i = 0; i < convert->job_count; i++)
-        pthread_setschedparam(convert->jobs[i].thread, SCHED_OTHER, &usual);
-}
-
 struct status cache_convert_finish(struct cache_convert *convert)
 {
     const struct timespec moment = {.tv_nsec = 20000000};
-    threads_hasten(convert);
     pthread_mutex_lock(&convert->mutex);
     uint64_t looks = convert->idle_looks;
     struct status status = OK;
@@ -209,17 +198,26 @@ struct status cache_convert_finish(struct cache_convert *convert)
     return status;
 }
 
+/* What they are at has to end soon, however busy the machine is. Most users are refused, whose
+ * threads of the lowest priority keep it: each has one image to end with. */
+static void threads_hasten(struct cache_convert *convert)
+{
+    const struct sched_param usual = {0};
+    for (unsigned i = 0; i < convert->job_count; i++)
+        pthread_setschedparam(convert->jobs[i].thread, SCHED_OTHER, &usual);
+}
+
 void cache_convert_close(struct cache_convert *convert)
 {
     if (!convert)
         return;
+    threads_hasten(convert);
     pthread_mutex_lock(&convert->mutex);
     convert->closing = true;
     pthread_cond_broadcast(&convert->changed);
     pthread_mutex_unlock(&convert->mutex);
     if (convert->has_broker)
         pthread_join(convert->broker, NULL);
-    threads_hasten(convert);
     for (unsigned i = 0; i < convert->job_count; i++) {
         pthread_join(convert->jobs[i].thread, NULL);
         buffer_done(&convert->jobs[i].file);

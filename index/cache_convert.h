@@ -25,8 +25,8 @@ struct status cache_convert_open(struct cache *cache, unsigned threads, enum con
 void cache_convert_close(struct cache_convert *convert);
 CLEANUP_POINTER(cache_convert_close, struct cache_convert)
 
-/* Waits until nothing is left to convert, or no room for it. The threads do not give way any more.
- * Fails when it is asked to stop. */
+/* Waits until nothing is left to convert, or no room for it; of CONVERT_SOON, since threads of the
+ * lowest priority get nowhere on a busy machine. Fails when it is asked to stop. */
 struct status cache_convert_finish(struct cache_convert *convert);
 /* Records that were replaced. */
 uint64_t cache_convert_count(struct cache_convert *convert);

@@ -64,7 +64,7 @@ static struct status fetch_run(struct fetch *fetch, const struct cache_fetch_opt
     TRY(pool_open(threads, &pool));
     TRY(memory_alloc(threads, sizeof *buffers, &buffers));
     if (options->converters)
-        TRY(cache_convert_open(fetch->cache, options->converters, CONVERT_IDLY, &convert));
+        TRY(cache_convert_open(fetch->cache, options->converters, CONVERT_SOON, &convert));
     fetch->buffers = buffers;
     cache_session_start(fetch->cache, fetch->session, 0, fetch->first);
     struct status status = pool_run(pool, fetch->report.records, record_fetch, fetch);

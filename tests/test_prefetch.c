@@ -1,7 +1,9 @@
 /* A loader with a cache: the same batches and failures as without, from the cache where it can. */
 
 #include <dirent.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "base/crc32c.h"
 #include "image/folder_source.h"
@@ -232,8 +234,6 @@ static void test_converting_gives_way(void **state)
         struct loader_options options = options_make(cases[i].mode, cache);
         loader = loader_make(index, &options);
         epoch_checksum(loader, 0, 0, &statistics);
-        while (idle_threads() < cases[i].idle) /* they have just been started */
-            usleep(1000);
         assert_int_equal(idle_threads(), cases[i].idle);
     }
 }
@@ -382,6 +382,42 @@ static void test_fetch(void **state)
     assert_int_equal(report.no_room + report.fetched, IMAGES);
 }
 
+struct watch {
+    atomic_bool ends;
+    unsigned idle; /* threads, at most */
+};
+
+static void *watch_main(void *context)
+{
+    struct watch *watch = context;
+    while (!atomic_load(&watch->ends)) {
+        unsigned idle = idle_threads();
+        watch->idle = idle > watch->idle ? idle : watch->idle;
+    }
+    return NULL;
+}
+
+/* A fetch ends on a machine whose processors have nothing left: a thread that gave way could not
+ * take that back without a privilege. */
+static void test_fetch_does_not_give_way(void **state)
+{
+    (void)state;
+    CLEANUP(index_close) struct index *index = index_make("busy");
+    CLEANUP(cache_close) struct cache *cache = NULL;
+    const struct cache_fetch_options options = {.parts = 1, .converters = 2};
+    struct cache_fetch_report report;
+    struct watch watch = {0};
+    pthread_t thread;
+    assert_ok(cache_open(NULL, LARGE, &cache));
+    assert_int_equal(pthread_create(&thread, NULL, watch_main, &watch), 0);
+    struct status status = cache_fetch(index, cache, &options, NULL, &report);
+    atomic_store(&watch.ends, true);
+    pthread_join(thread, NULL);
+    assert_ok(status);
+    assert_int_equal(report.converted, IMAGES);
+    assert_int_equal(watch.idle, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_failures_stay_the_same),
         cmocka_unit_test(test_identities),
         cmocka_unit_test(test_fetch),
+        cmocka_unit_test(test_fetch_does_not_give_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
