@@ -74,7 +74,7 @@ PACKAGES += matio
 # Loaded when the first URL is met, and not linked.
 LOADED   := libcurl
 MISSING  := $(shell for p in $(PACKAGES) $(LOADED); do pkg-config --exists $$p || echo $$p; done)
-NEEDS_NOTHING := help clean test demo fuzz lint format
+NEEDS_NOTHING := help clean test test-peers demo fuzz lint format
 ifneq ($(MISSING),)
 ifneq ($(filter-out $(NEEDS_NOTHING),$(or $(MAKECMDGOALS),all)),)
 $(error these libraries are missing: $(MISSING); install them with: scripts/setup.sh)
@@ -151,7 +151,7 @@ $(BUILD)/obj64/%.o: FILE_FLAGS += -DREFERENCE_REAL=double
 
 # --- Rules ------------------------------------------------------------------------------------------
 
-.PHONY: all test check check-python wheel check-plans check-gpu gpu-bundle demo lint format fuzz fuzzers install clean help FORCE
+.PHONY: all test test-peers check check-python wheel check-plans check-gpu gpu-bundle demo lint format fuzz fuzzers install clean help FORCE
 
 all: $(LIBRARY) $(TRAIN_OBJ) $(CMD_OBJ) $(PROGRAM) $(DEMO) $(MODULES)
 ifeq ($(HAVE_ONEDNN),)
@@ -323,6 +323,10 @@ check-python: $(LIBRARY) $(PROGRAM)
 	@HEADRACE_LIBRARY=$(abspath $(LIBRARY)) HEADRACE_BIN=$(abspath $(PROGRAM)) PYTHONPATH=python \
 	    PYTHONDONTWRITEBYTECODE=1 $(PYTHON) python/tests/run.py $(T)
 
+test-peers:
+	@scripts/setup.sh --peers
+	@$(MAKE) $(JOBS) --no-print-directory check-python PYTHON=$(DEPS)/peers/bin/python
+
 wheel: $(LIBRARY)
 	@HEADRACE_LIBRARY=$(abspath $(LIBRARY)) $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation -w build/dist ./python
 	@ls build/dist/*.whl
@@ -385,6 +389,7 @@ help:
 	@echo "make demo            sets up, makes a small data set, prepares, packs, trains and reports"
 	@echo "make test [T=NAME]   sets up, then runs all tests, or tests/test_NAME.c and tests/cli/NAME.sh"
 	@echo "make check-python    tests of the Python package; T=index runs python/tests/test_index.py, PYTHON=… another Python"
+	@echo "make test-peers      sets up PyTorch, DALI and timm, then runs them beside these"
 	@echo "make wheel           the Python package with the library in it, in build/dist"
 	@echo "make check-plans     cuDNN's plans for every layer, type and described device (half an hour)"
 	@echo "make check-gpu       builds the CUDA kernels for all architectures; tests them where a GPU is"

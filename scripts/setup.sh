@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building headrace needs; --test adds what tests and lint need. Done at once when nothing is missing.
+# Installs what building headrace needs; --test adds what tests and lint need, --peers also what the Python package is
+# compared with: PyTorch by apt, DALI and timm in a virtual environment, build/deps/peers. Done at once when nothing is missing.
 # Debian and Ubuntu: by apt, with sudo where this is not root; elsewhere the list is printed.
 # ONEDNN=wheel (default): oneDNN is unpacked into build/deps/onednn, or into HEADRACE_DEPS, which several
 # checkouts may share (build/deps is then a link). ONEDNN=system or none: nothing is fetched.
@@ -14,10 +15,14 @@ onednn_sha256="\
 say() { echo "setup: $*" >&2; }
 fail() { say "$*"; exit 1; }
 
+scratches=()
+trap 'rm -rf "${scratches[@]}"' EXIT
+
 case "$*" in
-    "") with_tests= ;;
-    --test) with_tests=yes ;;
-    *) fail "usage: scripts/setup.sh [--test]" ;;
+    "") with_tests='' with_peers='' ;;
+    --test) with_tests=yes with_peers='' ;;
+    --peers) with_tests=yes with_peers=yes ;;
+    *) fail "usage: scripts/setup.sh [--test | --peers]" ;;
 esac
 
 # --- Packages ---
@@ -70,6 +75,27 @@ if [ -n "$with_tests" ]; then
     [ "${MPICC:-}" = none ] || need_command mpirun openmpi-bin
 fi
 
+# The Python that apt installs modules for.
+system_python=/usr/bin/python3
+need_system_module() # MODULE PACKAGE
+{
+    "$system_python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$1') is None)" 2>/dev/null ||
+        missing+=("$2")
+}
+
+if [ -n "$with_peers" ]; then
+    need_system_module torch python3-torch
+    need_system_module torchvision python3-torchvision
+    need_system_module numpy python3-numpy
+    need_system_module PIL python3-pil
+    need_system_module setuptools python3-setuptools
+    need_system_module wheel python3-wheel
+    need_system_module pip python3-pip
+fi
+
+# What a slow network may take at most. Only what fetches is ended: dpkg is left to finish its work.
+fetch_seconds=900
+
 install_packages() # PACKAGE...
 {
     local sudo=()
@@ -83,9 +109,12 @@ install_packages() # PACKAGE...
         fi
     fi
     say "installing $*"
-    "${sudo[@]}" apt-get update -qq
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends)
+    if ! "${sudo[@]}" timeout "$fetch_seconds" apt-get update -qq ||
+        ! "${sudo[@]}" timeout "$fetch_seconds" "${install[@]}" --download-only "$@" >/dev/null; then
+        fail "apt could not fetch all of $* within $fetch_seconds s: see above what it says, then run this again"
+    fi
+    "${sudo[@]}" "${install[@]}" "$@" >/dev/null
 }
 
 if [ ${#missing[@]} -gt 0 ]; then
@@ -112,8 +141,7 @@ unpack_onednn() # WHEELS-DIR PREFIX
 fetch_onednn()
 {
     local scratch=build/onednn.$$
-    # shellcheck disable=SC2064 # the name is known now
-    trap "rm -rf '$scratch'" EXIT
+    scratches+=("$scratch")
     mkdir -p "$scratch"
     say "fetching oneDNN $onednn_version"
     python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$scratch" \
@@ -160,4 +188,34 @@ fetch_moto()
 
 if [ -n "$with_tests" ] && ! has_moto; then
     fetch_moto
+fi
+
+# --- DALI and timm, which the Python package is compared with, beside the system's PyTorch ---
+
+# Tried with Debian 12's PyTorch 1.13: DALI 1.30 and 1.34 work, 2.4 does not.
+peers="nvidia-dali-cuda120==1.34.0 dm-tree==0.1.8 gast==0.5.4 timm==1.0.31"
+has_peers()
+{
+    [ "$(cat build/deps/peers/VERSION 2>/dev/null)" = "$peers" ] &&
+        build/deps/peers/bin/python -c 'import importlib.util as u, sys; sys.exit(None in map(u.find_spec, ["tree", "timm"]))'
+}
+
+fetch_peers()
+{
+    local scratch=build/deps/peers.$$ wanted
+    scratches+=("$scratch")
+    read -r -a wanted <<<"$peers"
+    mkdir -p build/deps
+    say "fetching DALI and timm"
+    "$system_python" -m venv --without-pip --system-site-packages "$scratch"
+    timeout "$fetch_seconds" "$scratch/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+        "${wanted[@]}" || fail "DALI and timm could not be fetched within $fetch_seconds s: see above what pip says, then run this again"
+    echo "$peers" >"$scratch/VERSION"
+    rm -rf build/deps/peers
+    # Another checkout that shares the folder may have been faster: its copy is the same.
+    mv -T "$scratch" build/deps/peers 2>/dev/null || rm -rf "$scratch"
+}
+
+if [ -n "$with_peers" ] && ! has_peers; then
+    fetch_peers
 fi

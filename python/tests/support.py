@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import importlib
 import io
 import os
 import pathlib
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import unittest
 from functools import lru_cache
+from typing import NoReturn
 
 import numpy as np
 from PIL import Image
@@ -109,14 +111,19 @@ def roots():
     return {"folder": str(drawn()), "dct": packed("dct"), "jpeg": packed("jpeg")}
 
 
-def need_data(name: str) -> pathlib.Path:
-    """A file of the data folder; the test is skipped without, or fails where HEADRACE_REQUIRE_DATA is 1."""
-    path = DATA / name
-    if path.exists():
-        return path
+def missing(what: str) -> NoReturn:
+    """Skips the test, or fails it where HEADRACE_REQUIRE_DATA is 1."""
     if os.environ.get("HEADRACE_REQUIRE_DATA") == "1":
-        raise AssertionError(f"{path} is missing and HEADRACE_REQUIRE_DATA is set")
-    raise unittest.SkipTest(f"{path} is missing")
+        raise AssertionError(f"{what}, and HEADRACE_REQUIRE_DATA is set")
+    raise unittest.SkipTest(what)
+
+
+def need_data(name: str) -> pathlib.Path:
+    """A file of the data folder."""
+    path = DATA / name
+    if not path.exists():
+        missing(f"{path} is missing")
+    return path
 
 
 @lru_cache(maxsize=None)
@@ -140,24 +147,20 @@ def pillow(raw: bytes) -> Image.Image:
     return Image.open(io.BytesIO(raw)).convert("RGB")
 
 
-def need_torch():
-    """torch and torchvision, or the test is skipped."""
+def need(*modules: str):
+    """The modules; make test-peers chooses a Python that has them all."""
     try:
-        import torch
-        import torchvision
+        return [importlib.import_module(module) for module in modules]
     except ImportError as error:
-        raise unittest.SkipTest(f"{error}: PYTHON=… make check-python chooses a Python that has it") from error
-    return torch, torchvision
+        missing(f"{error}: make test-peers, or PYTHON=… make check-python, chooses a Python that has it")
+
+
+def need_torch():
+    return need("torch", "torchvision")
 
 
 def need_dali():
-    """DALI, or the test is skipped."""
-    try:
-        import nvidia.dali.fn
-        import nvidia.dali.types
-    except ImportError as error:
-        raise unittest.SkipTest(f"{error}: PYTHON=… make check-python chooses a Python that has it") from error
-    return nvidia.dali
+    return need("nvidia.dali", "nvidia.dali.fn", "nvidia.dali.types")[0]
 
 
 def resident_bytes() -> int:

@@ -63,7 +63,7 @@ class PackageTest(unittest.TestCase):
     def test_wheel(self):
         command = "from setuptools import Distribution; Distribution().get_command_class('bdist_wheel'); import pip"
         if python(command).returncode:
-            self.skipTest(f"{sys.executable} has no pip, setuptools and wheel")
+            support.missing(f"{sys.executable} has no pip, setuptools and wheel")
         made = support.folder() / "wheel"
         support.run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", made,
                     support.ROOT / "python")
