@@ -6,10 +6,12 @@ import importlib
 import io
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 from functools import lru_cache
 from typing import NoReturn
@@ -142,6 +144,14 @@ def real_packed(part: str, encoding: str) -> str:
     return path
 
 
+def guide(first: str, behind: str) -> str:
+    """The KSpeed guide's lines as printed, but for the import: from the one that begins with `first` up to `behind`."""
+    text = need_data("../guides/alibaba_lingjun_kspeed_resnet50.txt").read_text(encoding="utf-8")
+    begin = re.search(rf"^ *{re.escape(first)}", text, re.MULTILINE).start()
+    lines = textwrap.dedent(text[begin : text.index(behind, begin)])
+    return lines.replace("import kspeed.", "import headrace.")
+
+
 def pillow(raw: bytes) -> Image.Image:
     """What torchvision's default loader makes of a file."""
     return Image.open(io.BytesIO(raw)).convert("RGB")
@@ -161,6 +171,24 @@ def need_torch():
 
 def need_dali():
     return need("nvidia.dali", "nvidia.dali.fn", "nvidia.dali.types")[0]
+
+
+def read_external(source):
+    """The guide's operator over a source: (images, labels)."""
+    dali = need_dali()
+    return dali.fn.external_source(source=source, num_outputs=2, batch=False, parallel=True,
+                                   dtype=[dali.types.UINT8, dali.types.INT32], device="cpu")
+
+
+def pipeline(source, method: str, read=read_external, decode: bool = False):
+    """A pipeline without a GPU that gives out what two workers read of a source, started by fork or spawn."""
+    dali = need_dali()
+    made = dali.Pipeline(source.batch_size, num_threads=1, device_id=None, py_num_workers=2, py_start_method=method)
+    with made:
+        images, labels = read(source)
+        made.set_outputs(dali.fn.decoders.image(images, device="cpu") if decode else images, labels)
+    made.build()
+    return made
 
 
 def resident_bytes() -> int:

@@ -116,6 +116,29 @@ class CacheTest(unittest.TestCase):
         self.same(source.index)
         self.assertEqual(self.requests(), count)
 
+    def test_pipelines_of_dali(self):
+        """Workers of a pipeline, forked and spawned, find what others left there."""
+        support.need_dali()
+        count = None
+        for method in ("fork", "spawn"):
+            with self.subTest(method):
+                source = Source(self.url, 4, cache=self.folder, cache_size="4M")
+                pipeline = support.pipeline(source, method)
+                for epoch in range(2):
+                    for step in range(len(source)):
+                        for place, (file, label) in enumerate(zip(*pipeline.run())):
+                            number = source.number(epoch, 4 * step + place)
+                            self.assertEqual(np.array(file).tobytes(), self.local.raw(number))
+                            self.assertEqual(np.array(label).tolist(), [self.local.labels[number]])
+                    with self.assertRaises(StopIteration):
+                        pipeline.run()
+                    pipeline.reset()
+                del pipeline
+                count = count or self.requests()
+                self.assertEqual(self.requests(), count)
+        self.same(self.index())
+        self.assertEqual(self.requests(), count)
+
     def test_loader(self):
         options = {"batch_size": 5, "image_size": 24, "threads": 2}
         with headrace.Loader(support.packed("jpeg"), **options) as plain:
@@ -157,26 +180,45 @@ class CacheTest(unittest.TestCase):
             np.testing.assert_array_equal(index.pixels(i), self.local.pixels(i))
         self.assertEqual(self.requests(), count)
 
-    def test_loaders_of_trainers(self):
+    def check_loader_of_trainer(self, get, *options):
+        """The same batches through the cache, which has them all when they are asked for again."""
         torch, _ = support.need_torch()
-        from headrace.torch import get_train_loader, get_val_loader
+        kept = []
+        for root, given in ((support.folder(), {}), (os.path.dirname(self.url),
+                                                     {"cache": self.folder, "cache_size": "4M"})):
+            torch.manual_seed(5)
+            loader, length = get(root, 24, 4, 3, False, *options, workers=2, **given)
+            kept.append([(images.cpu().clone(), labels.cpu()) for images, labels in loader])
+            self.assertEqual(len(kept[-1]), length)
+        for (images, labels), (expected, expected_labels) in zip(*kept):
+            self.assertTrue(torch.equal(images, expected) and torch.equal(labels, expected_labels))
+        count = self.requests()
+        list(get(os.path.dirname(self.url), 24, 4, 3, False, *options, workers=2, cache=self.folder)[0])
+        self.assertEqual(self.requests(), count)
 
+    def indexes_of_trainer(self):
         for part in ("train", "val"):
             support.run(support.PROGRAM, "select", support.packed("jpeg"), "-o", support.folder() / f"{part}.idx")
+
+    def test_loaders_of_trainers(self):
+        support.need_torch()
+        from headrace.torch import get_train_loader, get_val_loader
+
+        self.indexes_of_trainer()
         for get in (get_train_loader, get_val_loader):
             for interpolation in ("bilinear", "bicubic"):
                 with self.subTest(get.__name__, interpolation=interpolation):
-                    kept = []
-                    for root, given in ((support.folder(), {}), (os.path.dirname(self.url),
-                                                                 {"cache": self.folder, "cache_size": "4M"})):
-                        torch.manual_seed(5)
-                        loader, _ = get(root, 24, 4, 3, False, interpolation, workers=2, **given)
-                        kept.append([(images.cpu(), labels.cpu()) for images, labels in loader])
-                    for (images, labels), (expected, expected_labels) in zip(*kept):
-                        self.assertTrue(torch.equal(images, expected) and torch.equal(labels, expected_labels))
-                    count = self.requests()
-                    list(get(os.path.dirname(self.url), 24, 4, 3, False, interpolation, workers=2, cache=self.folder)[0])
-                    self.assertEqual(self.requests(), count)
+                    self.check_loader_of_trainer(get, interpolation)
+
+    def test_loaders_of_trainers_by_dali(self):
+        support.need_torch()
+        support.need_dali()
+        from headrace.torch import backend
+
+        self.indexes_of_trainer()
+        for get in backend("dali-headrace"):
+            with self.subTest(get.__name__):
+                self.check_loader_of_trainer(get)
 
     def test_the_environment(self):
         os.environ.update(HEADRACE_CACHE=str(self.folder), HEADRACE_CACHE_SIZE="4M")

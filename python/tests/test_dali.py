@@ -4,6 +4,7 @@ import os
 import pickle
 import unittest
 from collections import Counter, namedtuple
+from functools import lru_cache
 
 import numpy as np
 
@@ -92,44 +93,45 @@ class SourceTest(unittest.TestCase):
             Source(support.packed("jpeg"), 1, 0, 37, shuffle=False)
 
 
+@lru_cache(maxsize=None)
+def printed_call():
+    """How the guide's source reads a sample."""
+    names = {"os": os, "np": np}
+    exec(support.guide("def __call__", "• Pipeline do Dali"), names)
+    return names["__call__"]
+
+
 class KSpeedCallable:
-    """The guide's own source."""
+    """The guide's own source; around its __call__ is what that needs."""
 
     def __init__(self, root, batch_size):
         self.root, self.batch_size, self.dataset = root, batch_size, None
-        folder = KSpeedDataset.KSpeedFolder(root, None, 4, "127.0.0.1", "admin", "admin")
+        folder = self.folder()
         self.files = [os.path.join(*path.split(os.sep)[-2:]) for path, _ in folder.samples]
         self.labels = folder.targets.tolist()
         self.shard_offset, self.full_iters = 0, len(self.files) // batch_size
         self.perm, self.last_seen_epoch = None, None
 
+    def folder(self):
+        return KSpeedDataset.KSpeedFolder(self.root, None, 4, "127.0.0.1", "admin", "admin")
+
+    def load(self):
+        self.dataset = self.folder()
+
     def __call__(self, sample_info):
-        if self.dataset is None:
-            self.dataset = KSpeedDataset.KSpeedFolder(self.root, None, 4, "127.0.0.1", "admin", "admin")
-        if sample_info.iteration >= self.full_iters:
-            raise StopIteration()
-        if self.last_seen_epoch != sample_info.epoch_idx:
-            self.last_seen_epoch = sample_info.epoch_idx
-            self.perm = np.random.default_rng(seed=42 + sample_info.epoch_idx).permutation(len(self.files))
-        idx = self.perm[sample_info.idx_in_epoch + self.shard_offset]
-        content = self.dataset.getBIN(os.path.join(self.root, self.files[idx]))
-        return np.frombuffer(content, dtype=np.uint8), np.int32([self.labels[idx]])
+        return printed_call()(self, sample_info)
+
+
+def read_as_printed(source):
+    """The guide's lines that make a source the pipeline's."""
+    dali = support.need_dali()
+    names = {"kspeed": True, "fn": dali.fn, "types": dali.types, "kscallable": source}
+    exec(support.guide("if kspeed:", "Adição de opções"), names)
+    return names["images"], names["labels"]
 
 
 class PipelineTest(unittest.TestCase):
     """The guide's external source, its import changed: no GPU, real images."""
-
-    def pipeline(self, source, method: str, decode: bool = False):
-        dali = support.need_dali()
-        fn, types = dali.fn, dali.types
-        pipeline = dali.Pipeline(source.batch_size, num_threads=1, device_id=None, py_num_workers=2,
-                                 py_start_method=method)
-        with pipeline:
-            images, labels = fn.external_source(source=source, num_outputs=2, batch=False, parallel=True,
-                                                dtype=[types.UINT8, types.INT32], device="cpu")
-            pipeline.set_outputs(fn.decoders.image(images, device="cpu") if decode else images, labels)
-        pipeline.build()
-        return pipeline
 
     def files(self):
         return sorted((support.real() / "train").glob("*/*"))
@@ -138,10 +140,12 @@ class PipelineTest(unittest.TestCase):
         files = self.files()
         classes = sorted({path.parent.name for path in files})
         roots = {encoding: support.real_packed("train", encoding) for encoding in ("jpeg", "dct")}
-        for method, source in (("fork", Source(roots["jpeg"], 64)), ("spawn", Source(roots["dct"], 64)),
-                               ("fork", KSpeedCallable(roots["dct"], 64))):
+        for method, source, read in (("fork", Source(roots["jpeg"], 64), support.read_external),
+                                     ("spawn", Source(roots["dct"], 64), support.read_external),
+                                     ("fork", KSpeedCallable(roots["dct"], 64), read_as_printed),
+                                     ("spawn", KSpeedCallable(roots["jpeg"], 64), read_as_printed)):
             with self.subTest(source=type(source).__name__, method=method):
-                pipeline = self.pipeline(source, method)
+                pipeline = support.pipeline(source, method, read)
                 for number in (0, 1):
                     order = iter(np.random.default_rng(42 + number).permutation(len(files)))
                     for _ in range(len(files) // 64):
@@ -155,7 +159,7 @@ class PipelineTest(unittest.TestCase):
 
     def test_pixels_are_those_of_dalis_own_reader(self):
         dali = support.need_dali()
-        pipeline = self.pipeline(Source(support.real_packed("train", "dct"), 32, shuffle=False), "fork", decode=True)
+        pipeline = support.pipeline(Source(support.real_packed("train", "dct"), 32, shuffle=False), "fork", decode=True)
         theirs = dali.Pipeline(32, num_threads=1, device_id=None)
         with theirs:
             files, labels = dali.fn.readers.file(file_root=str(support.real() / "train"))

@@ -31,6 +31,21 @@ def item_of(folder: headrace.ImageFolder, number: int):
     return folder[number]
 
 
+def private_bytes() -> int:
+    """Memory that this process shares with no other."""
+    for line in open("/proc/self/smaps_rollup", encoding="ascii"):
+        if line.startswith("Private_Dirty:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("/proc tells no private memory")
+
+
+def look_at_all(folder: headrace.ImageFolder, grown) -> None:
+    """Tells what a worker needs for itself to see all samples."""
+    before = private_bytes()
+    assert sum(label for _, label in folder.samples) == sum(folder.targets)
+    grown.put(private_bytes() - before)
+
+
 class ImageFolderTest(unittest.TestCase):
     def expected(self):
         """(path, label) of each image in class folders."""
@@ -155,6 +170,30 @@ class ImageFolderTest(unittest.TestCase):
                 self.assertEqual(again.classes, folder.classes)
                 np.testing.assert_array_equal(again[5][0], folder[5][0])
                 self.assertEqual(again[5][1], folder[5][1])
+
+    def test_workers_share_its_memory(self):
+        """As a list, samples of this many images would take each worker 5 MB; sharing them, no more for four than for one."""
+        root = support.folder() / "linked"
+        image = self.expected()[0][0]
+        for name in support.CLASSES:
+            (root / name).mkdir(parents=True)
+            for number in range(8000):
+                os.link(image, root / name / f"{number:06}.JPEG")
+        folder = headrace.ImageFolder(root)
+        self.assertEqual(len(folder), 24000)
+        self.assertLess(len(pickle.dumps(folder)), 1000)
+        for method in ("fork", "spawn"):
+            for workers in (1, 4):
+                with self.subTest(method, workers=workers):
+                    context = multiprocessing.get_context(method)
+                    grown = context.SimpleQueue()
+                    running = [context.Process(target=look_at_all, args=(folder, grown)) for _ in range(workers)]
+                    for worker in running:
+                        worker.start()
+                    for worker in running:
+                        worker.join()
+                        self.assertEqual(worker.exitcode, 0)
+                    self.assertLess(max(grown.get() for _ in running), 1 << 20)
 
     def test_processes(self):
         for form, root in support.roots().items():

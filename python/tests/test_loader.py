@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -102,6 +103,7 @@ class LoaderTest(unittest.TestCase):
 
         before = signal.signal(signal.SIGALRM, interrupt)
         self.addCleanup(signal.signal, signal.SIGALRM, before)
+        threads = support.threads()
         for way in ("close", "del", "with"):
             with self.subTest(way), headrace.Loader(url, 5, image_size=24, threads=2) as loader:
                 signal.setitimer(signal.ITIMER_REAL, 0.3)
@@ -112,6 +114,8 @@ class LoaderTest(unittest.TestCase):
                 elif way == "del":
                     del loader
                     gc.collect()
+            loader = None  # and its index with it, which has a thread for its servers
+            self.assertEqual(support.threads(), threads)
         asked = [line for line in log.read_text().splitlines() if ".shard" in line]
         self.assertTrue(asked)
         self.assertLessEqual(max(asked.count(line) for line in asked), 3)
@@ -158,6 +162,12 @@ class LoaderTest(unittest.TestCase):
             self.assertEqual(tensors[1].tolist(), arrays[1].tolist())
             self.assertEqual(torch.from_dlpack(arrays[0]).data_ptr(), address(arrays[0]))
             self.assertEqual(torch.from_numpy(arrays[1]).data_ptr(), address(arrays[1]))
+        # Both lie in the slots of one loader.
+        loader = make()
+        places = {address(images) for _ in range(3) for images, _ in loader}
+        loader._torch = True
+        places |= {images.data_ptr() for _ in range(3) for images, _ in loader}
+        self.assertLessEqual(len(places), 4)
         half = next(iter(make(dtype="bf16", output="torch")))
         bits = next(iter(make(dtype="bf16")))
         self.assertEqual(half[0].dtype, torch.bfloat16)
@@ -169,6 +179,20 @@ class LoaderTest(unittest.TestCase):
         for _ in range(3):
             list(map(lambda batch: None, loader))
         self.assertTrue(torch.equal(image, expected))
+
+    def test_memory_is_pinned_once(self):
+        """By a stand-in for CUDA's runtime, which is told of each slot when it is first used, and when it is let go."""
+        torch, _ = support.need_torch()
+        runtime = mock.Mock(**{"cudaHostRegister.return_value": 0})
+        with mock.patch("torch.cuda.cudart", return_value=runtime):
+            loader = make(output="torch", pin_memory=True)
+            places = {images.data_ptr() for _ in range(5) for images, _ in loader}
+            told = [call.args for call in runtime.cudaHostRegister.call_args_list]
+            self.assertEqual(sorted(told), sorted((place, 5 * 24 * 24 * 3 * 4, 0) for place in places))
+            runtime.cudaHostUnregister.assert_not_called()
+            del loader
+            gc.collect()
+            self.assertEqual({call.args[0] for call in runtime.cudaHostUnregister.call_args_list}, places)
 
     def test_refusals(self):
         for options, pattern in [({"order": "random"}, "expected shuffle, window or sequential"),

@@ -7,11 +7,12 @@ import sys
 import unittest
 from functools import lru_cache
 
+import numpy as np
+
 import support
 
 torch, torchvision = support.need_torch()
 import headrace.torch  # noqa: E402 (not before it is known to be there)
-import headrace.utils.data.kspeeddataset as KSpeedDataset  # noqa: E402
 from torchvision import transforms  # noqa: E402
 
 NORMALIZE = transforms.Compose([transforms.ToTensor(), transforms.Normalize(headrace.torch.MEAN, headrace.torch.STD)])
@@ -191,21 +192,44 @@ class RanksTest(unittest.TestCase):
                 self.assertEqual(sorted(labels), [0] * 12 + [1] * 12 + [2] * 12)
 
 
-class GuideTest(unittest.TestCase):
-    """The guide's PyTorch loader over the real mini set, its import changed."""
+def arrays(items):
+    """A batch of the trainer: bytes, which it normalises later."""
+    return np.stack([np.asarray(image) for image, _ in items]), [label for _, label in items]
 
-    def test_val_dataset(self):
-        chain = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.PILToTensor()])
-        theirs = torchvision.datasets.ImageFolder(str(support.real() / "val"), chain)
-        for root in (support.real() / "val", support.real_packed("val", "dct"), support.real_packed("val", "jpeg")):
-            val_dataset = KSpeedDataset.KSpeedImageFolder(root, None, 2, "127.0.0.1", "admin", "admin", chain)
-            subset = range(0, len(theirs), max(1, len(theirs) // 40))
-            loaders = [torch.utils.data.DataLoader(torch.utils.data.Subset(dataset, subset), 8, num_workers=2)
-                       for dataset in (val_dataset, theirs)]
-            self.assertEqual(len(val_dataset), len(theirs))
-            for (images, labels), (their_images, their_labels) in zip(*loaders):
-                self.assertTrue(torch.equal(images, their_images))
-                self.assertTrue(torch.equal(labels, their_labels))
+
+class GuideTest(unittest.TestCase):
+    """The guide's PyTorch loaders as printed, the import changed, beside torchvision's over the real mini set."""
+
+    def test_datasets(self):
+        mode = transforms.InterpolationMode.BILINEAR
+        names = {"workers": 2, "kspeed_iplist": "127.0.0.1", "transforms": transforms, "image_size": 224, "crop_padding": 32,
+                 "interpolation": mode, "transforms_list": [transforms.RandomResizedCrop(224, interpolation=mode),
+                                                            transforms.RandomHorizontalFlip()]}
+        lines = support.guide("import kspeed.", "• Substitua") + support.guide("train_dataset =", "• Implemente")
+        self.assertIn("import headrace.utils.data.kspeeddataset as KSpeedDataset", lines)
+        roots = {part: [support.real() / part, *(support.real_packed(part, form) for form in ("dct", "jpeg"))]
+                 for part in ("train", "val")}
+        expected = {}
+        for train, val in zip(*roots.values()):
+            names.update(traindir=train, valdir=val)
+            exec(lines, names)
+            for part, root in roots.items():
+                ours = names[f"{part}_dataset"]
+                if part not in expected:
+                    theirs = torchvision.datasets.ImageFolder(str(root[0]), ours.transform)
+                    expected[part] = len(theirs), self.batches(theirs, part == "train")
+                with self.subTest(part, root=ours.root):
+                    self.assertEqual(len(ours), expected[part][0])
+                    for (images, labels), (their_images, their_labels) in zip(self.batches(ours, part == "train"),
+                                                                              expected[part][1]):
+                        np.testing.assert_array_equal(images, their_images)
+                        self.assertEqual(labels, their_labels)
+
+    def batches(self, dataset, shuffle):
+        """Forty images of all classes, by two workers."""
+        torch.manual_seed(11)
+        subset = torch.utils.data.Subset(dataset, range(0, len(dataset), len(dataset) // 40))
+        return list(torch.utils.data.DataLoader(subset, 8, shuffle, num_workers=2, collate_fn=arrays))
 
 
 if __name__ == "__main__":

@@ -68,20 +68,30 @@ class TorchvisionTest(unittest.TestCase):
                     self.assertEqual(got[1], expected[1])
 
     def test_data_loader(self):
-        for theirs, ours in self.each_form(support.real() / "train", self.forms_of("train")[:2]):
-            theirs.transform, ours.transform = EVAL, EVAL
-            subset = range(0, 1000, 25)
-            expected = list(torch.utils.data.DataLoader(torch.utils.data.Subset(theirs, subset), 8))
-            for method in ("fork", "spawn"):
-                for workers in (1, 4):
-                    with self.subTest(method=method, workers=workers):
-                        loader = torch.utils.data.DataLoader(torch.utils.data.Subset(ours, subset), 8, num_workers=workers,
-                                                             multiprocessing_context=method)
-                        batches = list(loader)
-                        self.assertEqual(len(batches), len(expected))
-                        for (images, labels), (their_images, their_labels) in zip(batches, expected):
-                            self.assertTrue(torch.equal(images, their_images))
-                            self.assertTrue(torch.equal(labels, their_labels))
+        """Drawn images are of every kind: 4:4:4, 4:2:2, 4:2:0, gray, CMYK, PNG. A spawned worker takes seconds to import
+        torch, so that one root has all ways, the others two."""
+        ways = [("fork", 4), ("spawn", 1)]
+        more = {support.real_packed("train", "dct"): [("fork", 1), ("spawn", 4)]}
+        sets = [(support.real() / "train", self.forms_of("train"), 25), (support.drawn(), support.roots().values(), 1)]
+        for root, forms, apart in sets:
+            expected = None
+            for theirs, ours in self.each_form(root, forms):
+                theirs.transform, ours.transform = EVAL, EVAL
+                subset = range(0, len(ours), apart)
+                if expected is None:
+                    expected = list(torch.utils.data.DataLoader(torch.utils.data.Subset(theirs, subset), 8))
+                for method, workers in ways + more.get(ours.root, []):
+                    with self.subTest(root=ours.root, method=method, workers=workers):
+                        self.check_batches(ours, subset, method, workers, expected)
+
+    def check_batches(self, ours, subset, method, workers, expected):
+        loader = torch.utils.data.DataLoader(torch.utils.data.Subset(ours, subset), 8, num_workers=workers,
+                                             multiprocessing_context=method)
+        batches = list(loader)
+        self.assertEqual(len(batches), len(expected))
+        for (images, labels), (their_images, their_labels) in zip(batches, expected):
+            self.assertTrue(torch.equal(images, their_images))
+            self.assertTrue(torch.equal(labels, their_labels))
 
 
 if __name__ == "__main__":
