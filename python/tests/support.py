@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import gc
 import importlib
 import io
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 from functools import lru_cache
 from typing import NoReturn
@@ -204,6 +206,23 @@ def threads() -> int:
 
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+def held():
+    """(threads, descriptors) of this process. What is not ours has threads, too: NumPy's wheel those of its BLAS."""
+    return threads(), descriptors()
+
+
+def check_held(test: unittest.TestCase, before, more_descriptors: int = 0) -> None:
+    """Nothing more than `before` is left, once those threads that end have ended: /proc shows one that was joined for
+    a while, and nobody joins that of a call which Ctrl-C can end."""
+    gc.collect()
+    for _ in range(500):
+        left = held()
+        if left[0] <= before[0] and left[1] <= before[1] + more_descriptors:
+            return
+        time.sleep(0.02)
+    test.fail(f"{left} threads and descriptors are left, {before} were there")
 
 
 @contextlib.contextmanager

@@ -256,28 +256,26 @@ class CacheTest(unittest.TestCase):
             with headrace.Loader(url, 20, image_size=24, threads=2, **options) as loader:
                 for epoch in range(epochs):
                     if epoch == 20:
-                        before = support.threads(), support.descriptors(), support.resident_bytes()
+                        before, resident = support.held(), support.resident_bytes()
                     for batch in loader:
                         if epoch % 3 == 0 and batch.step == 5:
                             break
                 if epochs > 20:
-                    gc.collect()
-                    self.assertEqual(support.threads(), before[0])
-                    self.assertLessEqual(support.descriptors(), before[1] + 32)  # connections that are kept
-                    self.assertLess(support.resident_bytes() - before[2], 4 << 20)
+                    support.check_held(self, before, 32)  # connections that are kept
+                    self.assertLess(support.resident_bytes() - resident, 4 << 20)
 
         for options in ({"memory": 4_400_000}, {"cache": self.folder, "cache_size": "1100k"}):
             with self.subTest(options):
                 run(2, **options)
                 gc.collect()
-                before, requests = (support.threads(), support.descriptors()), self.requests()
+                before, requests = support.held(), self.requests()
                 run(80, **options)
-                gc.collect()
-                self.assertEqual((support.threads(), support.descriptors()), before)
+                support.check_held(self, before)
                 self.assertGreater(self.requests(), requests + 800)
 
     def test_garbage_ends_in_its_order(self):
         """What is collected in a cycle is closed after its users, however old it is."""
+        before = support.held()
         for _ in range(20):
             folder = headrace.ImageFolder(self.url, cache=self.folder, cache_size="4M")
             loader = headrace.Loader(folder.index, 5, image_size=24, threads=2)
@@ -286,7 +284,7 @@ class CacheTest(unittest.TestCase):
             image_of(folder, 1)
             del folder, loader
             gc.collect()
-        self.assertEqual(support.threads(), 1)
+        support.check_held(self, before)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """Ctrl-C in calls that wait for a server which never answers: it comes at once, and nothing is left behind."""
 
-import gc
 import signal
 import subprocess
 import sys
 import threading
-import time
 import unittest
 
 import headrace
@@ -26,16 +24,6 @@ class InterruptTest(unittest.TestCase):
         self.server = support.serve(self, "--log", str(self.log))
         self.silent = self.server + "/silent/jpeg.idx"
 
-    def nothing_more_is_left(self, before):
-        """Than these threads and descriptors, once those that end have ended."""
-        gc.collect()
-        for _ in range(500):
-            left = support.threads(), support.descriptors()
-            if left[0] <= before[0] and left[1] <= before[1]:
-                return
-            time.sleep(0.02)
-        self.fail(f"{left} threads and descriptors are left, {before} were there")
-
     def interrupted(self, call, *arguments):
         """The call ends by the signal, before any request is made again: that it waited for its deadline."""
         self.log.write_text("")
@@ -50,10 +38,10 @@ class InterruptTest(unittest.TestCase):
         url = self.server + "/all-silent/jpeg.idx"
         for call in (headrace.Index, headrace.ImageFolder, lambda url: headrace.Loader(url, 5)):
             self.interrupted(call, url)
-            before = support.threads(), support.descriptors()
+            before = support.held()
             for _ in range(3):
                 self.interrupted(call, url)
-            self.nothing_more_is_left(before)
+            support.check_held(self, before)
 
     def test_records(self):
         cached = {"cache": support.folder() / f"{self.id()}.cache", "cache_size": "4M"}
@@ -61,10 +49,10 @@ class InterruptTest(unittest.TestCase):
             index = headrace.Index(self.silent, **options)
             folder = headrace.ImageFolder(self.silent, **options)
             self.interrupted(index.raw, 0)
-            before = support.threads(), support.descriptors()
+            before = support.held()
             for number, call in enumerate((index.raw, index.pixels, folder.__getitem__) * 2):
                 self.interrupted(call, number)
-            self.nothing_more_is_left(before)
+            support.check_held(self, before)
 
     def test_a_new_iteration(self):
         """It waits for what the last one began."""

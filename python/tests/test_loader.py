@@ -101,9 +101,8 @@ class LoaderTest(unittest.TestCase):
         def interrupt(*_):
             raise KeyboardInterrupt
 
-        before = signal.signal(signal.SIGALRM, interrupt)
-        self.addCleanup(signal.signal, signal.SIGALRM, before)
-        threads = support.threads()
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, interrupt))
+        before = support.held()
         for way in ("close", "del", "with"):
             with self.subTest(way), headrace.Loader(url, 5, image_size=24, threads=2) as loader:
                 signal.setitimer(signal.ITIMER_REAL, 0.3)
@@ -115,7 +114,7 @@ class LoaderTest(unittest.TestCase):
                     del loader
                     gc.collect()
             loader = None  # and its index with it, which has a thread for its servers
-            self.assertEqual(support.threads(), threads)
+            support.check_held(self, before)
         asked = [line for line in log.read_text().splitlines() if ".shard" in line]
         self.assertTrue(asked)
         self.assertLessEqual(max(asked.count(line) for line in asked), 3)
@@ -227,29 +226,28 @@ class LoaderTest(unittest.TestCase):
             loader = make()
             batch = next(iter(loader))
             del loader
-            self.assertEqual(support.threads(), before[0])
+            support.check_held(self, before, 1)  # the shard
             return batch[1].sum()
 
         for use in (leave_early, fail, keep_a_batch, lambda: list(map(copy, make())), make):
             use()  # what is made once
-            before = support.threads(), support.descriptors()
+            before = support.held()
             for _ in range(3):
                 use()
-            self.assertEqual((support.threads(), support.descriptors()), before)
+            support.check_held(self, before)
 
     def test_two_hundred_epochs_take_no_memory(self):
         loader = make()
         for _ in range(20):
             list(map(copy, loader))
         gc.collect()
-        before = support.threads(), support.descriptors()
+        before = support.held()
         resident = support.resident_bytes()
         for epoch in range(200):
             for batch in loader:
                 if epoch % 7 == 3 and batch.step == 4:
                     break
-        gc.collect()
-        self.assertEqual((support.threads(), support.descriptors()), before)
+        support.check_held(self, before)
         self.assertLess(support.resident_bytes() - resident, 4 << 20)
 
     def test_pickles_and_forks(self):

@@ -143,12 +143,12 @@ class BackendTest(unittest.TestCase):
 
     def test_an_epoch_left_early_ends(self):
         loader, length = batches_of("headrace", True)
-        before = support.threads()
+        before = support.held()
         for _ in range(3):
             for _ in loader:
                 break
         self.assertEqual(len(list(loader)), length)
-        self.assertEqual(support.threads(), before)
+        support.check_held(self, before)
 
     def test_refuses(self):
         with self.assertRaisesRegex(ValueError, "expected one of pytorch, synthetic, headrace, dali-headrace, dali"):
