@@ -181,6 +181,10 @@ class ReaderPool:
             self._idle.append(reader)
 
 
+# What an index has until it is closed; with the access goes the thread that serves it.
+_OPENED = ("_access", "_handle", "_opened", "_readers")
+
+
 def is_url(path: str) -> bool:
     """Whether a root, or one of a list of servers, is a URL."""
     return "://" in path
@@ -230,11 +234,11 @@ class Index:
 
     def close(self) -> None:
         """Closes the index, as soon as no array or loader uses it any more."""
-        for name in ("_handle", "_opened", "_readers"):
+        for name in _OPENED:
             self.__dict__.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_handle", "_opened", "_readers"):
+        if name in _OPENED:
             raise ValueError(f"'{self.path}' was closed")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 

@@ -5,7 +5,8 @@ import os
 import threading
 import weakref
 from ctypes import byref, c_float, c_uint32, c_void_p, sizeof
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union
+from functools import partial
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -131,10 +132,15 @@ class Loader:
                  pin_memory: Optional[bool] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
         if output not in ("numpy", "torch"):
             raise ValueError(f"output is {output!r}, expected 'numpy' or 'torch'")
+        self._index: Optional[Index] = None
+        self._open_index: Optional[Callable[[], Index]] = None  # None: it was given
+        self._cache = Cache(cache, cache_size)
         if not isinstance(index, Index):
-            index = Index(index, cache=cache, cache_size=cache_size)
-        self.index = index
-        self._cache = index._cache if cache is None and cache_size is None else Cache(cache, cache_size)
+            self._open_index = partial(Index, index, cache=cache, cache_size=cache_size)
+        else:
+            self._index = index
+            if cache is None and cache_size is None:
+                self._cache = index._cache
         self.batch_size, self.rank, self.world_size = batch_size, rank, world_size
         self._options: Dict[str, Any] = {
             "seed": seed, "window": window, "memory_bytes": memory, "mode": mode, "order": order, "pixels": pixels,
@@ -153,6 +159,14 @@ class Loader:
         self._open()
 
     # --- Opening and closing ---
+
+    @property
+    def index(self) -> Index:
+        """The index. One that the loader opened itself it lets go of with `close`, and opens again when it is asked for."""
+        if self._index is None:
+            assert self._open_index is not None
+            self._index = self._open_index()
+        return self._index
 
     def _open(self) -> _Handle:
         """The loader of this process: a forked child, to which no threads came along, makes its own."""
@@ -190,11 +204,14 @@ class Loader:
         return torch.cuda.is_available()
 
     def close(self) -> None:
-        """Ends the threads. Batches that are held stay valid; the next iteration opens the loader again."""
+        """Ends the threads, and lets go of an index that the loader opened itself. Batches that are held stay valid, and
+        keep their index open; the next iteration opens the loader again."""
         handle, self._handle = self._handle, None
         self._iterations += 1
         if handle is not None:
             handle.stop()
+        if self._open_index is not None:
+            self._index = None
 
     def __del__(self) -> None:
         handle = self.__dict__.get("_handle")

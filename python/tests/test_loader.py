@@ -113,11 +113,36 @@ class LoaderTest(unittest.TestCase):
                 elif way == "del":
                     del loader
                     gc.collect()
-            loader = None  # and its index with it, which has a thread for its servers
             support.check_held(self, before)
         asked = [line for line in log.read_text().splitlines() if ".shard" in line]
         self.assertTrue(asked)
         self.assertLessEqual(max(asked.count(line) for line in asked), 3)
+
+    def test_closed_indexes_have_no_thread(self):
+        """That of the network ends with a loader that opened its index, else with the index; a batch keeps it."""
+        support.packed("dct")
+        url = support.serve(self) + "/plain/dct.idx"
+        before = support.held()
+        loader = headrace.Loader(url, 5, image_size=24, threads=2)
+        first = copy(next(iter(loader)))
+        for _ in range(2):
+            loader.close()
+            support.check_held(self, before)
+            self.assertEqual((len(loader), len(loader.index)), (8, 36))
+            loader.set_epoch(0)
+            self.same(copy(next(iter(loader))), first)
+        index = loader.index
+        loader.close()
+        self.assertEqual(index.labels.shape, (36,))
+        index.close()
+        support.check_held(self, before)
+        with self.assertRaisesRegex(ValueError, "was closed"):
+            index.raw(0)
+        with headrace.Loader(url, 5, image_size=24, threads=2) as loader:
+            batch = next(iter(loader))
+        self.assertGreater(support.threads(), before[0])
+        del batch
+        support.check_held(self, before)
 
     def test_kept_batches_keep_their_slots(self):
         loader = make()
