@@ -73,12 +73,15 @@ struct status command_open_index(const char *usage, const char *path, struct acc
 
 struct status command_check_output(const char *path)
 {
+    CLEANUP(memory_free) char *shown = NULL;
     if (path[0] == '\0')
         FAIL(STATUS_USAGE, "the name of what is to be written is empty");
-    if (url_is(path))
+    if (url_is_like(path)) {
+        TRY(url_shown(path, &shown));
         FAIL(STATUS_USAGE,
              "'%s' is a URL, which is read only: write to a folder here, and copy what was written "
              "to the server",
-             path);
+             shown);
+    }
     return OK;
 }

@@ -152,11 +152,13 @@ static struct status set_open(const struct source_request *request, const char *
 /* A devkit that would not be looked at is refused. */
 static struct status refuse_devkit(const struct source_request *request, const char *what)
 {
+    CLEANUP(memory_free) char *shown = NULL;
     if (!request->devkit)
         return OK;
+    TRY(url_shown(request->path, &shown));
     FAIL(STATUS_USAGE,
-         "--devkit tells the classes of flat validation images, but '%s' %s; leave it out",
-         request->path, what);
+         "--devkit tells the classes of flat validation images, but '%s' %s; leave it out", shown,
+         what);
 }
 
 static struct status refuse_devkit_of_folder(const struct source_request *request,
@@ -193,11 +195,13 @@ static struct status index_open_source(const struct source_request *request,
 
 struct status source_open_any(const struct source_request *request, struct source **ret_source)
 {
+    CLEANUP(memory_free) char *shown = NULL;
     bool is_folder = path_is_folder(request->path), is_index = false;
+    TRY(url_shown(request->path, &shown));
     if (!is_folder)
         TRY(index_recognise(request->path, &is_index));
     if (request->prefix && (is_folder || is_index))
-        return archive_fail_prefix(request->path, is_folder ? "a folder" : "an index");
+        return archive_fail_prefix(shown, is_folder ? "a folder" : "an index");
     if (is_folder)
         return folder_open(request, ret_source);
     if (is_index)
@@ -236,12 +240,16 @@ struct status source_open_pair(const struct source_request *request, struct sour
                                struct source **ret_val)
 {
     CLEANUP(parts_done) struct parts parts = {0};
+    CLEANUP(memory_free) char *shown = NULL;
     bool has_parts;
     if (request->prefix)
         FAIL(STATUS_USAGE, "--prefix names one set; for both parts leave it out, for one give -o "
                            "NAME.idx");
-    if (url_is(request->path))
-        FAIL(STATUS_USAGE, "'%s' is one index; give -o NAME.idx", request->path);
+    TRY(url_refuse_kind(request->path));
+    if (url_is(request->path)) {
+        TRY(url_shown(request->path, &shown));
+        FAIL(STATUS_USAGE, "'%s' is one index; give -o NAME.idx", shown);
+    }
     if (!path_is_folder(request->path))
         TRY(refuse_devkit(request, "is taken for an archive of class folders"));
     if (!path_is_folder(request->path))

@@ -49,14 +49,22 @@ void access_options_init(struct access_options *options)
     };
 }
 
+static struct status host_check(const char *text)
+{
+    CLEANUP(memory_free) char *shown = NULL;
+    CLEANUP(memory_free) char *url = NULL;
+    TRY(url_shown(text, &shown));
+    if (strpbrk(text, "/@?# "))
+        FAIL(STATUS_USAGE, "the origin '%.*s' is neither a URL nor a host",
+             (int)strcspn(shown, "?#"), shown);
+    TRY(string_format(&url, "http://%s/", text));
+    return status_context(url_check(url), "an origin");
+}
+
 static struct status origin_add(struct access *access, const char *text)
 {
     bool by_host = !url_is(text);
-    if (by_host && strpbrk(text, "/@?# "))
-        FAIL(STATUS_USAGE, "the origin '%s' is neither a URL nor a host",
-             strchr(text, '@') ? strchr(text, '@') + 1 : text);
-    if (!by_host)
-        TRY(url_check(text));
+    TRY(by_host ? host_check(text) : url_check(text));
     if (access->origin_count > 0 && access->by_host != by_host)
         FAIL(STATUS_USAGE, "the origins are URLs and hosts mixed; expected one or the other");
     if (access->origin_count == REMOTE_MAX_PLACES)

@@ -150,6 +150,21 @@ static struct status environment_keep(struct credentials *credentials, const cha
     return value ? text_keep(credentials, value, ret_text) : OK;
 }
 
+/* The message names the variable, which may stand for endpoint_url of the configuration. */
+static struct status s3_endpoint_check(const char *endpoint)
+{
+    CLEANUP(memory_free) char *shown = NULL;
+    TRY(url_shown(endpoint, &shown));
+    if (url_has_credentials(endpoint))
+        FAIL(STATUS_USAGE,
+             "AWS_ENDPOINT_URL is '%s' with a user or a password: leave them out, and set "
+             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+             shown);
+    if (!url_is(endpoint) || url_is_s3(endpoint))
+        FAIL(STATUS_USAGE, "AWS_ENDPOINT_URL is '%s', expected http:// or https://", shown);
+    return status_context(url_check(endpoint), "AWS_ENDPOINT_URL");
+}
+
 static struct status s3_collect(struct credentials *credentials)
 {
     const char *profile = environment("AWS_PROFILE");
@@ -164,10 +179,8 @@ static struct status s3_collect(struct credentials *credentials)
     TRY(s3_region_read(credentials, profile));
     if (credentials->s3_key && !credentials->s3_secret)
         FAIL(STATUS_USAGE, "there is a key for S3, but no secret: set AWS_SECRET_ACCESS_KEY too");
-    if (credentials->s3_endpoint &&
-        (!url_is(credentials->s3_endpoint) || url_is_s3(credentials->s3_endpoint)))
-        FAIL(STATUS_USAGE, "AWS_ENDPOINT_URL is '%s', expected http:// or https://",
-             credentials->s3_endpoint);
+    if (credentials->s3_endpoint)
+        TRY(s3_endpoint_check(credentials->s3_endpoint));
     if (!credentials->s3_region)
         return text_keep(credentials, "us-east-1", &credentials->s3_region);
     return OK;

@@ -300,9 +300,9 @@ static void response_fill(struct job *job, CURLcode code)
         response->outcome = HTTP_ANSWERED; /* by an error page that is too long */
     if (code == CURLE_WRITE_ERROR && job->is_accepted)
         snprintf(response->reason, sizeof response->reason, "more bytes came than were announced");
-    else
+    else /* of a proxy's or redirect's URL libcurl may show a user and a password */
         snprintf(response->reason, sizeof response->reason, "%s",
-                 job->error[0] ? job->error : curl.easy_strerror(code));
+                 job->error[0] && !strchr(job->error, '@') ? job->error : curl.easy_strerror(code));
     curl.easy_getinfo(job->easy, CURLINFO_RETRY_AFTER, &retry_after);
     response->retry_after_s = retry_after > 0 && retry_after < 86400 ? (unsigned)retry_after : 0;
 }

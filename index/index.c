@@ -216,6 +216,25 @@ static struct status place_take(struct index *index, const char *path)
     return access_file(index->access, path, 0, &index->remote);
 }
 
+/* Says once that what signs the URL of an index is not sent with its shards: a signature is of one
+ * file. */
+static void query_note(const struct index *index, const char *url)
+{
+    static atomic_bool noted;
+    const char *slash = strrchr(index->path, '/');
+    bool beside = false;
+    if (!url_is(url) || strlen(url) == strlen(index->path))
+        return;
+    for (size_t i = 0; !beside && i < index->shard_count; i++)
+        beside = strcmp(index->shards[i].path, index->path) != 0 &&
+                 strncmp(index->shards[i].path, index->path, (size_t)(slash - index->path)) == 0;
+    if (beside && !atomic_exchange(&noted, true))
+        log_note("'%s?…': what follows the ? goes with the index alone, and its shards are asked "
+                 "for without; where the server refuses them, give --user, --token-file, --origins "
+                 "or s3:// with a key",
+                 index->path);
+}
+
 struct status index_open_with(const char *path, struct access *access, struct index **ret_index)
 {
     CLEANUP(index_close) struct index *index = NULL;
@@ -227,6 +246,7 @@ struct status index_open_with(const char *path, struct access *access, struct in
     TRY(in_section(index, SECTION_SHARDS, shards_parse(index)));
     TRY(in_section(index, SECTION_CLASSES, classes_parse(index)));
     TRY(in_section(index, SECTION_PROVENANCE, provenance_parse(index)));
+    query_note(index, path);
     *ret_index = MOVE(index);
     return OK;
 }

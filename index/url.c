@@ -22,18 +22,6 @@ bool url_is(const char *path)
     return behind_scheme(path) != NULL;
 }
 
-struct status url_refuse_kind(const char *path)
-{
-    const char *end = strstr(path, "://");
-    size_t length = end ? (size_t)(end - path) : 0;
-    if (length == 0 || strcspn(path, "/") < length || url_is(path) || path_exists(path))
-        return OK;
-    FAIL(STATUS_USAGE,
-         "'%s' is a URL of a kind that is not read; those of http://, https:// and "
-         "s3:// are, and files by their path",
-         path);
-}
-
 bool url_is_s3(const char *url)
 {
     return strncasecmp(url, "s3://", 5) == 0;
@@ -51,24 +39,134 @@ static const char *path_end(const char *url)
     return url_is_s3(url) ? url + strlen(url) : url + strcspn(url, "?#");
 }
 
+/* Behind the scheme of what was meant to be a URL, such as " http:/host", or the text's begin. */
+static const char *behind_any_scheme(const char *text)
+{
+    static const char *const known[] = {"http", "https", "s3", "ftp"};
+    const char *scheme = text + strspn(text, " \t");
+    size_t length =
+        strspn(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+    if (length > 0 && strncmp(scheme + length, "://", 3) == 0)
+        return scheme + length + 3;
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
+        size_t marks = strspn(scheme + length, ":/");
+        if (marks > 0 && scheme[length + marks] && strlen(known[i]) == length &&
+            strncasecmp(scheme, known[i], length) == 0 && (scheme[length] == ':' || marks > 1))
+            return scheme + length + marks;
+    }
+    return text;
+}
+
+/* The '@' behind what may be a user and a password: the last one, where it stands in the host or
+ * somewhere behind a ':', since whoever writes a password does not always escape it. NULL: none. */
+static const char *credentials_end(const char *text)
+{
+    const char *host = behind_any_scheme(text), *at = strrchr(host, '@'), *end = host_end(host);
+    if (!at)
+        return NULL;
+    const char *colon = memchr(host, ':', (size_t)(at - host));
+    if (colon > end && url_is_s3(text)) /* of a key */
+        colon = NULL;
+    return colon || memchr(host, '@', (size_t)(end - host)) ? at : NULL;
+}
+
+bool url_has_credentials(const char *url)
+{
+    return credentials_end(url) != NULL;
+}
+
+bool url_is_like(const char *path)
+{
+    const char *host = behind_any_scheme(path), *at = credentials_end(path);
+    return host != path || (at && memchr(path, ':', (size_t)(at - path)));
+}
+
+struct status url_shown(const char *text, char **ret_shown)
+{
+    const char *host = behind_any_scheme(text), *at = credentials_end(text);
+    const char *rest = at ? at + 1 : host;
+    if (!url_is_like(text))
+        return string_copy(text, ret_shown);
+    if (at && memchr(host, '?', (size_t)(at - host))) /* in the password or before the query */
+        rest = "";
+    size_t length = url_is_s3(text) ? strlen(rest) : strcspn(rest, "?#");
+    return string_format(ret_shown, "%.*s%.*s%.1s%s", (int)(host - text), text, (int)length, rest,
+                         rest + length, rest[length] ? "…" : "");
+}
+
+struct status url_refuse_kind(const char *path)
+{
+    CLEANUP(memory_free) char *shown = NULL;
+    if (url_is(path) || !url_is_like(path) || path_exists(path))
+        return OK;
+    TRY(url_shown(path, &shown));
+    FAIL(STATUS_USAGE,
+         "'%s' is a URL of a kind that is not read; those of http://, https:// and s3:// are, and "
+         "files by their path",
+         shown);
+}
+
+/* Whether host and port, up to `end`, are such as a server can have. */
+static struct status host_check(const char *url, const char *host, const char *end)
+{
+    const char *bracket = host[0] == '[' ? memchr(host, ']', (size_t)(end - host)) : NULL;
+    const char *name_end = bracket ? bracket + 1 : memchr(host, ':', (size_t)(end - host));
+    name_end = name_end ? name_end : end;
+    int name_length = (int)(name_end - url);
+    bool is_bare = host[0] != '[' && memchr(name_end, ':', (size_t)(end - name_end)) !=
+                                         memrchr(name_end, ':', (size_t)(end - name_end));
+    if (is_bare)
+        FAIL(STATUS_USAGE,
+             "'%.*s:…' has more than one colon in its host: write the address of an IPv6 host in "
+             "brackets, http://[::1]:8080/",
+             name_length, url);
+    if ((host[0] == '[') != (bracket != NULL) || (name_end < end && *name_end != ':'))
+        FAIL(STATUS_USAGE, "'%.*s…' has a bracket without its other one, or something behind it",
+             (int)(host - url), url);
+    uint64_t port = 0;
+    for (const char *c = name_end + 1; name_end < end && c < end; c++)
+        port = *c >= '0' && *c <= '9' && port <= 65535 ? port * 10 + (uint64_t)(*c - '0') : 65536;
+    if (name_end < end && (port < 1 || port > 65535))
+        FAIL(STATUS_USAGE, "the port of '%.*s:…' is none, expected a number from 1 to 65535",
+             name_length, url);
+    return OK;
+}
+
+static struct status characters_check(const char *url)
+{
+    CLEANUP(memory_free) char *shown = NULL;
+    for (const char *c = url; *c; c++) {
+        if ((unsigned char)*c >= ' ' && *c != 0x7f &&
+            (url_is_s3(url) || (*c != ' ' && *c != '#' && *c != '\\')))
+            continue;
+        TRY(url_shown(url, &shown));
+        FAIL(STATUS_USAGE, "'%s' has a character that has to be written as %%%02X", shown,
+             (unsigned char)*c);
+    }
+    return OK;
+}
+
 struct status url_check(const char *url)
 {
+    CLEANUP(memory_free) char *shown = NULL;
     const char *host = behind_scheme(url), *end = host_end(host);
-    const char *at = memrchr(host, '@', (size_t)(end - host));
-    if (at)
+    TRY(url_shown(url, &shown));
+    if (url_has_credentials(url))
         FAIL(STATUS_USAGE,
-             "'%.*s%s' holds a user or a password, which lists of processes and logs would show: "
+             "'%s' holds a user or a password, which lists of processes and logs would show: "
              "leave it out and give --user and --password-file, or HEADRACE_USER and "
-             "HEADRACE_PASSWORD",
-             (int)(host - url), url, at + 1);
+             "HEADRACE_PASSWORD; an @ that belongs to the path is written as %%40",
+             shown);
     if (end == host)
-        FAIL(STATUS_USAGE, "'%s' names no host", url);
-    for (const char *c = url; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f ||
-            (!url_is_s3(url) && (*c == ' ' || *c == '#' || *c == '\\')))
-            FAIL(STATUS_USAGE, "'%s' has a character that has to be written as %%%02X", url,
-                 (unsigned char)*c);
-    return OK;
+        FAIL(STATUS_USAGE, "'%s' names no host", shown);
+    if (url_is_s3(url) && strcasestr(url, "?X-Amz-"))
+        FAIL(STATUS_USAGE,
+             "'%.*s…' is a key with what signs a URL behind it: give the presigned "
+             "URL as it was made, https://…",
+             (int)(end - url), url);
+    if (!url_is_s3(url))
+        TRY(host_check(url, host, end));
+    return characters_check(url);
 }
 
 /* Everything but letters, digits, `-._~` and slashes as %XX: what SigV4 asks for, and safe

@@ -13,9 +13,19 @@ bool url_is(const char *path);
 struct status url_refuse_kind(const char *path);
 bool url_is_s3(const char *url);
 
-/* Whether a URL can be used. Fails with STATUS_USAGE for one without a host, with characters that
- * have to be percent-encoded, or with "user:password@": it would end up in lists of processes, in
- * logs and in checkpoints. The message does not show the password. */
+/* Whether a text is a URL or was meant to be one: with a blank before it, a slash too few, a scheme
+ * that is not known, "user:password@host". */
+bool url_is_like(const char *path);
+
+/* How a URL, or a text that was meant to be one, may be printed: without what may be a user and a
+ * password, with "?…" in the place of its query, which may hold a signature. Paths stay. */
+struct status url_shown(const char *text, char **ret_shown);
+/* Whether there may be a user or a password in it: an '@' in the host, or behind a ':'. */
+bool url_has_credentials(const char *url);
+
+/* Whether a URL can be used. Fails with STATUS_USAGE for one without a host, with a port that is
+ * none, with characters that have to be percent-encoded, or with "user:password@": it would end up
+ * in lists of processes, in logs and in checkpoints. Messages do not show the password. */
 struct status url_check(const char *url);
 
 /* The URL of `path`, a relative file name, in the folder of `url`, percent-encoded; the query of

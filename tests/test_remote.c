@@ -577,6 +577,34 @@ static void test_urls_refused(void **state)
     assert_fails(url_read("http:///x.idx", &options, &crc), STATUS_USAGE, "names no host");
     assert_fails(url_read("http://127.0.0.1/a b.idx", &options, &crc), STATUS_USAGE, "%20");
     assert_fails(url_read("s3://bucket", &options, &crc), STATUS_USAGE, "s3://BUCKET/KEY");
+    setenv("AWS_ENDPOINT_URL", "http://us:sEcReT@127.0.0.1:9", 1);
+    assert_fails(url_read("s3://bucket/key", &options, &crc), STATUS_USAGE,
+                 "AWS_ENDPOINT_URL is 'http://127.0.0.1:9' with a user or a password");
+    setenv("AWS_ENDPOINT_URL", "ftp://127.0.0.1:9?sEcReT", 1);
+    assert_fails(url_read("s3://bucket/key", &options, &crc), STATUS_USAGE,
+                 "AWS_ENDPOINT_URL is 'ftp://127.0.0.1:9?…', expected");
+    unsetenv("AWS_ENDPOINT_URL");
+}
+
+/* Hosts and URLs of origins are held to the same, and their passwords not shown. */
+static void test_origins_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"us:sEcReT@h", "the origin 'h' is neither"},
+        {"us:sE/cReT@h", "the origin 'h' is neither"},
+        {"http://us:sE,cReT@h", "the port of 'http://us:…' is none"},
+        {"ftp://us:sEcReT@h/x", "the origin 'ftp://h/x' is neither"},
+        {"h?sEcReT", "the origin 'h' is neither"},
+        {"::1", "in brackets"},
+        {"h:99999", "the port of 'http://h:…' is none"},
+    };
+    struct access_options options = patient_options();
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        CLEANUP(access_close) struct access *access = NULL;
+        options.origins = cases[i][0];
+        assert_fails(access_open(&options, &access), STATUS_USAGE, cases[i][1]);
+    }
 }
 
 /* A loader is closed, and an epoch left, however long the server takes: an hour, here. */
@@ -644,6 +672,7 @@ int main(void)
         cmocka_unit_test(test_same_batches),
         cmocka_unit_test(test_s3),
         cmocka_unit_test(test_urls_refused),
+        cmocka_unit_test(test_origins_refused),
         cmocka_unit_test(test_closing),
     };
     for (size_t i = 0; i < ARRAY_LENGTH(variables); i++)

@@ -64,7 +64,8 @@ static void test_check(void **state)
     (void)state;
     char *url;
     assert_true(url_is("HTTPS://h/x") && url_is("s3://b/k") && !url_is("/a/http://x"));
-    assert_ok(url_check("https://h:1/x?y@z"));
+    assert_ok(url_check("https://h/x?y@z"));
+    assert_ok(url_check("https://[::1]:65535/x%40y?z"));
     assert_ok(url_check("s3://b/a b@c"));
     assert_fails(url_check("https://u:p@w@h/x"), STATUS_USAGE, "'https://h/x' holds a user");
     assert_fails(url_check("http://"), STATUS_USAGE, "no host");
@@ -73,6 +74,66 @@ static void test_check(void **state)
     check(OK, url, "https://h/x");
     assert_ok(url_replace_host("https://h:1/x?y", "other:2", &url));
     check(OK, url, "https://other:2/x?y");
+}
+
+/* What may be a password is refused and not shown, wherever its author forgot to escape what, and
+ * so is a query. */
+static void test_secrets_are_not_shown(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"https://us:sEcReT@h/x", "https://h/x"},
+        {"HTTP://us:sE/cReT@h:1/x?sEcReT", "HTTP://h:1/x?…"},
+        {"http://us:sE#cReT@h/x", "http://h/x"},
+        {"http://us:sE@cReT@h/x", "http://h/x"},
+        {"http://us:12/34sEcReT@h/x", "http://h/x"},
+        {"http://us:sE?cReT@h/x", "http://"},
+        {"http://us:p@h/x?a=b@sEcReT", "http://"},
+        {"http://u s:sEcReT@h/x", "http://h/x"},
+        {"s3://AK:sE/cReT@bucket/s.idx", "s3://bucket/s.idx"},
+        {"ftp://us:sEcReT@h/x", "ftp://h/x"},
+        {" http://us:sEcReT@h/x", " http://h/x"},
+        {"http:/us:sEcReT@h/x", "http:/h/x"},
+        {"http:us:sEcReT@h/x", "http:h/x"},
+        {"https//us:sEcReT@h/x", "https//h/x"},
+        {"us:sEcReT@h/x", "h/x"},
+        {"https://h/x?X-Amz-Signature=sEcReT", "https://h/x?…"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        char *shown = NULL;
+        struct status status = url_shown(cases[i][0], &shown);
+        check(status, shown, cases[i][1]);
+        assert_true(url_is_like(cases[i][0]));
+        status = url_is(cases[i][0]) ? url_check(cases[i][0]) : url_refuse_kind(cases[i][0]);
+        assert_true((status.code == STATUS_USAGE) == url_has_credentials(cases[i][0]));
+        assert_null(strstr(status_message(&status), "cReT"));
+        status_clear(&status);
+    }
+    static const char *const paths[] = {"a@b/c?d", "data//x.idx", "/a/http://x", "http", "s3/x"};
+    for (size_t i = 0; i < ARRAY_LENGTH(paths); i++) {
+        char *shown = NULL;
+        struct status status = url_shown(paths[i], &shown);
+        check(status, shown, paths[i]);
+        assert_false(url_is_like(paths[i]));
+    }
+}
+
+static void test_bad_hosts(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"http://h:99999/x", "the port of 'http://h:…' is none"},
+        {"http://h:/x", "the port of 'http://h:…' is none"},
+        {"http://us:sEcReT/x", "the port of 'http://us:…' is none"},
+        {"http://[::1]:0/x", "the port of 'http://[::1]:…' is none"},
+        {"http://::1:80/x", "in brackets"},
+        {"http://[::1/x", "a bracket without"},
+        {"http://[::1]80/x", "something behind it"},
+        {"http://h/x?y z", "'http://h/x?…' has a character that has to be written as %20"},
+        {"s3://b/k?X-Amz-Signature=y", "'s3://b…' is a key with what signs"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+        assert_fails(url_check(cases[i][0]), STATUS_USAGE, cases[i][1]);
 }
 
 static struct http_head head_take(const char *const *lines)
@@ -128,9 +189,14 @@ static void test_bad_heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_url_join), cmocka_unit_test(test_origin),
-        cmocka_unit_test(test_s3),       cmocka_unit_test(test_check),
-        cmocka_unit_test(test_head),     cmocka_unit_test(test_bad_heads),
+        cmocka_unit_test(test_url_join),
+        cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_s3),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_secrets_are_not_shown),
+        cmocka_unit_test(test_bad_hosts),
+        cmocka_unit_test(test_head),
+        cmocka_unit_test(test_bad_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

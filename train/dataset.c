@@ -29,6 +29,13 @@ static struct status part_find(const char *data, const char *part, char **ret_pa
 {
     CLEANUP(memory_free) char *index = NULL;
     CLEANUP(memory_free) char *folder = NULL;
+    CLEANUP(memory_free) char *shown = NULL;
+    TRY(url_refuse_kind(data));
+    if (url_is(data) && strpbrk(data, "?#")) {
+        TRY(url_shown(data, &shown));
+        FAIL(STATUS_USAGE,
+             "'%s' has a query, which names one file: name the sets with --train and --val", shown);
+    }
     if (url_is(data))
         return string_format(ret_path, "%s/%s.idx", data, part);
     TRY(string_format(&index, "%s/%s.idx", data, part));

@@ -184,6 +184,17 @@ for command in verify info 'pack -o x.idx' 'eval run' 'train --out none --train'
     headrace $command ftp://host/val.idx
     expect_error 2 "'ftp://host/val.idx' is a URL of a kind that is not read; those of http://, https:// and s3:// are"
 done
+# Passwords of what was meant to be a URL, and queries, are never shown.
+for url in http:/us:sEcReT@h/x ' http://us:sEcReT@h/x' https//us:sE/cReT@h/x 'http://us:sE?cReT@h/x' us:sEcReT@h/x 'http://h:x/x?sEcReT' \
+    'ftp://h/x?sEcReT'; do
+    for command in info 'verify --md5' 'pack -o x.idx' 'pack -o folder' 'train --out none --data' 'train --out none --train' \
+        "select $work/x.idx -o" 'info x.idx --origins'; do
+        # shellcheck disable=SC2086
+        headrace $command "$url"
+        [ "$status" -ne 0 ] || fail "headrace $command '$url' succeeds"
+        ! grep -q 'cReT' "$stdout" "$stderr" || fail "headrace $command '$url' shows a password: $(cat "$stderr")"
+    done
+done
 headrace_ok pack "$work/one" --in-place -o "$work/indexes.idx" --quiet
 mkdir "$work/indexes"
 headrace_ok select "$work/indexes.idx" -o "$work/indexes/one.idx"

@@ -35,6 +35,10 @@ for name in val tar; do
     expect_same "$work/local" "$work/remote"
     headrace_ok verify "$url/$name.idx" "${access[@]}" --quiet
 done
+headrace_ok verify "$url/val.idx?sign=sEcReT" "${access[@]}" --quiet
+expect_stdout "^$url/val.idx: index$"
+grep -q "note: '$url/val.idx?…': what follows the ? goes with the index alone" "$stderr" || fail "nothing is said of the shards"
+! grep sEcReT "$stdout" "$stderr" || fail "a query is shown"
 headrace_ok unpack "$url/val.idx" "$work/again" "${access[@]}" --quiet
 expect_same "$work/files/val" "$work/again"
 headrace_ok show "$url/val.idx" -o "$work/a.png" -n 9 "${access[@]}"
