@@ -1,12 +1,7 @@
 #include "index/cache.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#endif
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -15,74 +10,6 @@
 #include "base/progress.h"
 #include "index/cache_internal.h"
 #include "index/index.h"
-
-/* ---- the mutex ---- */
-
-static bool owner_is_alive(uint32_t owner, void *cache)
-{
-    return cache_is_alive(cache, owner);
-}
-
-/* Like pthread_mutex_lock, but for waiters that nobody wakes. Who is killed after it was woken and
- * before it ran takes that wake-up along, if another has the mutex by then: the kernel wakes the
- * next waiter of a robust mutex only where it finds the mutex free. So each looks again by itself,
- * now and then. */
-static int mutex_lock(pthread_mutex_t *mutex)
-{
-    const long look_every_ns = 100 * 1000 * 1000, second_ns = 1000 * 1000 * 1000;
-    int error = pthread_mutex_trylock(mutex);
-    if (error != EBUSY)
-        return error;
-    do {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += look_every_ns;
-        until.tv_sec += until.tv_nsec / second_ns;
-        until.tv_nsec %= second_ns;
-        error = pthread_mutex_timedlock(mutex, &until);
-    } while (error == ETIMEDOUT);
-#ifdef __SANITIZE_THREAD__
-    if (error == EOWNERDEAD) { /* does not count as locked there */
-        __tsan_mutex_pre_lock(mutex, __tsan_mutex_try_lock);
-        __tsan_mutex_post_lock(mutex, __tsan_mutex_try_lock, 0);
-    }
-#endif
-    return error;
-}
-
-void cache_lock(struct cache *cache)
-{
-    pthread_mutex_t *mutex = &cache->table.header->mutex;
-    if (mutex_lock(mutex) != EOWNERDEAD)
-        return;
-    table_rebuild(&cache->table, owner_is_alive, cache);
-    pthread_mutex_consistent(mutex);
-    cache_reap(cache);
-}
-
-void cache_unlock(struct cache *cache)
-{
-    pthread_mutex_unlock(&cache->table.header->mutex);
-}
-
-void cache_reap(struct cache *cache)
-{
-    struct cache_table *table = &cache->table;
-    bool found = false;
-    cache->reaped_s = clock_seconds();
-    for (uint32_t i = 0; i < CACHE_PROCESSES; i++) {
-        uint32_t number = table->header->processes[i].number;
-        if (number == 0 || cache_is_alive(cache, number))
-            continue;
-        found = true;
-        table->header->processes[i].number = 0;
-        cache_sessions_end(cache, number);
-    }
-    for (uint32_t at = 0; found && at < table->header->fresh_entry; at++)
-        if (table->entries[at].state == ENTRY_FILLING &&
-            !cache_is_alive(cache, table->entries[at].owner))
-            table_drop(table, at);
-}
 
 /* ---- opening and closing ---- */
 
@@ -126,9 +53,8 @@ void cache_close(struct cache *cache)
 {
     if (!cache)
         return;
-    if (cache->number) {
-        cache_lock(cache);
-        cache_sessions_end(cache, cache->number);
+    if (cache->number && cache_lock(cache)) {
+        cache_sessions_end(cache, NULL);
         cache->table.header->processes[cache->place].number = 0;
         cache_unlock(cache);
     }
@@ -143,14 +69,16 @@ struct cache_statistics cache_statistics(struct cache *cache)
 {
     const struct cache_table *table = &cache->table;
     const struct cache_header *header = table->header;
-    cache_lock(cache);
     struct cache_statistics statistics = {
         .bytes = cache->geometry.table_bytes + cache->geometry.data_bytes,
-        .used_bytes = (uint64_t)(table->block_count - header->free_blocks) * CACHE_BLOCK_BYTES,
-        .records = header->heap_count,
-        .raw_records = header->raw_count,
         .most_records = table->entry_count,
     };
+    if (!cache_lock(cache))
+        return statistics;
+    statistics.used_bytes =
+        (uint64_t)(table->block_count - header->free_blocks) * CACHE_BLOCK_BYTES;
+    statistics.records = header->heap_count;
+    statistics.raw_records = header->raw_count;
     cache_unlock(cache);
     return statistics;
 }
@@ -185,21 +113,19 @@ void cache_wait(struct cache *cache, uint64_t *seen, unsigned most_ms)
 
 /* ---- records ---- */
 
-/* An entry's blocks, copied while the mutex is held; on the heap. */
-static struct status blocks_list(const struct cache *cache, uint32_t at, uint32_t **ret_blocks)
+/* The blocks of a copy of an entry, on the heap; with the lock held. NULL: the table is damaged. */
+static struct status blocks_list(struct cache *cache, const struct cache_entry *entry,
+                                 uint32_t **ret_blocks)
 {
-    const struct cache_table *table = &cache->table;
-    const struct cache_entry *entry = &table->entries[at];
-    uint32_t count = table_blocks_of(entry->length), block = entry->head;
-    TRY(memory_alloc(count, sizeof **ret_blocks, ret_blocks));
-    for (uint32_t i = 0; i < count; i++) {
-        (*ret_blocks)[i] = block;
-        block = table->next[block];
-    }
+    CLEANUP(memory_free) uint32_t *blocks = NULL;
+    *ret_blocks = NULL;
+    TRY(memory_alloc(table_blocks_of(entry->length), sizeof *blocks, &blocks));
+    if (table_list_blocks(&cache->table, entry, blocks))
+        *ret_blocks = MOVE(blocks);
     return OK;
 }
 
-/* Reads what an entry told while the mutex was held; *ret_holds is whether it is what was kept. */
+/* Reads what an entry told while the lock was held; *ret_holds is whether it is what was kept. */
 static struct status entry_read(struct cache *cache, const struct cache_entry *entry,
                                 const uint32_t *blocks, struct buffer *bytes, bool *ret_holds)
 {
@@ -217,28 +143,39 @@ static struct status entry_read(struct cache *cache, const struct cache_entry *e
 static void entry_distrust(struct cache *cache, uint32_t at, uint32_t generation)
 {
     struct cache_entry *entry = &cache->table.entries[at];
-    cache_lock(cache);
+    if (!cache_lock(cache))
+        return;
     if (entry->generation == generation && entry->state == ENTRY_READY)
         table_drop(&cache->table, at);
     cache_unlock(cache);
 }
 
-/* Takes what is needed to read entry `at` out of the table, and lets go of the mutex. In memory
+/* Takes what is needed to read entry `at` out of the table, and lets go of the lock. In memory
  * the bytes are copied before: nothing else keeps them from being overwritten. */
 static struct status entry_take_out(struct cache *cache, uint32_t at, struct buffer *bytes,
                                     struct cache_entry *ret_entry, bool *ret_holds)
 {
     CLEANUP(memory_free) uint32_t *blocks = NULL;
     *ret_entry = cache->table.entries[at];
-    struct status status = blocks_list(cache, at, &blocks);
+    *ret_holds = false;
+    struct status status = blocks_list(cache, ret_entry, &blocks);
     bool is_memory = cache->data != NULL;
-    if (is_memory && status.code == STATUS_DONE)
+    if (is_memory && blocks)
         status = entry_read(cache, ret_entry, blocks, bytes, ret_holds);
     cache_unlock(cache);
     TRY(status);
-    if (!is_memory)
+    if (!is_memory && blocks)
         TRY(entry_read(cache, ret_entry, blocks, bytes, ret_holds));
     return OK;
+}
+
+/* What is to be thought of an entry that somebody fills; with the lock held. */
+static enum cache_answer entry_await(struct cache *cache, uint32_t at)
+{
+    uint32_t claimed_s = cache->table.entries[at].claimed_s;
+    if (clock_seconds() - cache->reaped_s > CACHE_REAP_S)
+        cache_reap(cache, false);
+    return (uint32_t)clock_seconds() - claimed_s > CACHE_PATIENCE_S ? CACHE_FULL : CACHE_COMING;
 }
 
 struct status cache_read(struct cache *cache, uint32_t session, uint64_t record, uint64_t position,
@@ -247,20 +184,20 @@ struct status cache_read(struct cache *cache, uint32_t session, uint64_t record,
     struct cache_table *table = &cache->table;
     struct cache_entry entry;
     bool holds;
+    uint64_t dataset = cache->own[session].dataset;
     *ret_answer = CACHE_ABSENT;
-    cache_lock(cache);
-    const struct cache_header *header = table->header;
+    if (!cache_lock(cache))
+        return OK;
     cache_advance(cache, session, position + 1);
-    uint32_t stream = header->sessions[session].stream;
-    uint32_t at = table_find(table, header->streams[stream].dataset, record);
+    uint32_t at = table_find(table, dataset, record);
     if (at == CACHE_NONE || table->entries[at].state == ENTRY_FILLING) {
-        *ret_answer = at == CACHE_NONE ? CACHE_ABSENT : CACHE_COMING;
+        *ret_answer = at == CACHE_NONE ? CACHE_ABSENT : entry_await(cache, at);
         cache_unlock(cache);
         return OK;
     }
     table_set_key(table, at, cache_key(cache, session, record, position + 1));
     TRY(entry_take_out(cache, at, bytes, &entry, &holds));
-    if (holds) {
+    if (holds && entry.dataset == dataset && entry.record == record) {
         *ret_encoding = entry.encoding;
         *ret_answer = CACHE_HELD;
         return OK;
@@ -274,12 +211,11 @@ enum cache_answer cache_claim(struct cache *cache, uint32_t session, uint64_t re
                               uint32_t length, uint64_t position, bool may_evict,
                               struct cache_claim *ret_claim)
 {
-    const double reap_every_s = 1;
     struct cache_table *table = &cache->table;
-    struct cache_header *header = table->header;
+    uint64_t dataset = cache->own[session].dataset;
     enum cache_answer answer = CACHE_FULL;
-    cache_lock(cache);
-    uint64_t dataset = header->streams[header->sessions[session].stream].dataset;
+    if (!cache_lock(cache))
+        return answer;
     uint64_t key = cache_key(cache, session, record, position);
     uint64_t evicted = may_evict ? key : UINT64_MAX;
     uint32_t at = table_find(table, dataset, record);
@@ -289,13 +225,13 @@ enum cache_answer cache_claim(struct cache *cache, uint32_t session, uint64_t re
             table_set_key(table, at, key);
     } else if (length > 0 && table_make_room(table, table_blocks_of(length), evicted)) {
         at = table_add(table, dataset, record, length, key, cache->number);
-        *ret_claim = (struct cache_claim){at, table->entries[at].generation};
+        *ret_claim = (struct cache_claim){at, table->entries[at].generation, length};
         answer = CACHE_CLAIMED;
-    } else if (clock_seconds() - cache->reaped_s > reap_every_s) {
-        cache_reap(cache);
+    } else if (clock_seconds() - cache->reaped_s > CACHE_REAP_S) {
+        cache_reap(cache, false);
     }
     cache_unlock(cache);
-    return answer;
+    return cache_is_lost(cache) ? CACHE_FULL : answer;
 }
 
 /* Whether a claim still stands. */
@@ -303,15 +239,16 @@ static bool claim_holds(const struct cache *cache, const struct cache_claim *cla
 {
     const struct cache_entry *entry = &cache->table.entries[claim->entry];
     return entry->state == ENTRY_FILLING && entry->generation == claim->generation &&
-           entry->owner == cache->number;
+           entry->owner == cache->number && entry->length == claim->length;
 }
 
 void cache_abandon(struct cache *cache, const struct cache_claim *claim)
 {
-    cache_lock(cache);
-    if (claim_holds(cache, claim))
-        table_drop(&cache->table, claim->entry);
-    cache_unlock(cache);
+    if (cache_lock(cache)) {
+        if (claim_holds(cache, claim))
+            table_drop(&cache->table, claim->entry);
+        cache_unlock(cache);
+    }
     claim_ended(cache);
 }
 
@@ -320,12 +257,16 @@ static struct status claim_write(struct cache *cache, const struct cache_claim *
                                  const void *bytes)
 {
     CLEANUP(memory_free) uint32_t *blocks = NULL;
-    uint32_t length = cache->table.entries[claim->entry].length;
-    cache_lock(cache);
-    struct status status = blocks_list(cache, claim->entry, &blocks);
+    struct status status = OK;
+    if (!cache_lock(cache))
+        return cache_check(cache);
+    struct cache_entry entry = cache->table.entries[claim->entry];
+    if (claim_holds(cache, claim))
+        status = blocks_list(cache, &entry, &blocks);
     cache_unlock(cache);
     TRY(status);
-    return cache_data_write(cache, blocks, bytes, length);
+    TRY(cache_check(cache));
+    return blocks ? cache_data_write(cache, blocks, bytes, claim->length) : OK;
 }
 
 struct status cache_fill(struct cache *cache, const struct cache_claim *claim, const void *bytes,
@@ -336,13 +277,14 @@ struct status cache_fill(struct cache *cache, const struct cache_claim *claim, c
         cache_abandon(cache, claim);
         return status;
     }
-    uint32_t crc32c = crc32c_update(0, bytes, cache->table.entries[claim->entry].length);
-    cache_lock(cache);
-    if (claim_holds(cache, claim))
-        table_publish(&cache->table, claim->entry, encoding, is_final, crc32c);
-    cache_unlock(cache);
+    uint32_t crc32c = crc32c_update(0, bytes, claim->length);
+    if (cache_lock(cache)) {
+        if (claim_holds(cache, claim))
+            table_publish(&cache->table, claim->entry, encoding, is_final, crc32c);
+        cache_unlock(cache);
+    }
     claim_ended(cache);
-    return OK;
+    return cache_check(cache);
 }
 
 void cache_keep(struct cache *cache, const struct cache_claim *claim, const struct buffer *bytes,
@@ -361,21 +303,17 @@ void cache_keep(struct cache *cache, const struct cache_claim *claim, const stru
 /* Better forms take room of what is fetched: none is made when less than this share is free. */
 enum { FREE_SHARE = 32 };
 
-/* Entries looked at with the mutex held. */
-enum { RAW_LOOKS = 4096 };
-
-/* The next READY entry that is not final, in turn, or CACHE_NONE. With the mutex held. */
-static uint32_t raw_next(struct cache_table *table)
+/* The next raw entry, or CACHE_NONE. Where all were looked at in vain, they are counted anew: a
+ * number that is wrong would have somebody look for ever. With the lock held. */
+static uint32_t raw_next(struct cache *cache)
 {
-    struct cache_header *header = table->header;
-    for (uint32_t looks = 0; looks < RAW_LOOKS; looks++) {
-        if (header->raw_at >= header->fresh_entry)
-            header->raw_at = 0;
-        const struct cache_entry *entry = &table->entries[header->raw_at++];
-        if (entry->state == ENTRY_READY && !entry->is_final)
-            return header->raw_at - 1;
+    uint32_t at = table_next_raw(&cache->table);
+    cache->raw_looks = at == CACHE_NONE ? cache->raw_looks + 1 : 0;
+    if (cache->raw_looks > cache->table.entry_count / TABLE_RAW_LOOKS + 1) {
+        table_count_raw(&cache->table);
+        cache->raw_looks = 0;
     }
-    return CACHE_NONE;
+    return at;
 }
 
 static bool raw_has_room(const struct cache_table *table, uint32_t blocks)
@@ -390,11 +328,12 @@ struct status cache_read_raw(struct cache *cache, struct buffer *bytes, struct c
 {
     struct cache_entry entry;
     bool holds;
-    *ret_answer = CACHE_ABSENT;
-    cache_lock(cache);
     struct cache_table *table = &cache->table;
+    *ret_answer = CACHE_ABSENT;
+    if (!cache_lock(cache))
+        return OK;
     bool has_work = table->header->raw_count > 0 && raw_has_room(table, 1);
-    uint32_t at = has_work ? raw_next(table) : CACHE_NONE;
+    uint32_t at = has_work ? raw_next(cache) : CACHE_NONE;
     if (at == CACHE_NONE) {
         *ret_answer = has_work ? CACHE_COMING : CACHE_ABSENT;
         cache_unlock(cache);
@@ -411,7 +350,7 @@ struct status cache_read_raw(struct cache *cache, struct buffer *bytes, struct c
 }
 
 /* The entry that a raw record was read from, or CACHE_NONE if it is another one by now. */
-static uint32_t raw_find(const struct cache *cache, const struct cache_raw *raw)
+static uint32_t raw_find(struct cache *cache, const struct cache_raw *raw)
 {
     uint32_t at = table_find(&cache->table, raw->dataset, raw->record);
     if (at == CACHE_NONE || cache->table.entries[at].generation != raw->generation ||
@@ -420,7 +359,7 @@ static uint32_t raw_find(const struct cache *cache, const struct cache_raw *raw)
     return at;
 }
 
-/* With the mutex held: a place for the better form; CACHE_NONE without, and where there is no use
+/* With the lock held: a place for the better form; CACHE_NONE without, and where there is no use
  * for it. */
 static uint32_t shadow_add(struct cache *cache, const struct cache_raw *raw, uint32_t length)
 {
@@ -438,12 +377,13 @@ struct status cache_replace_raw(struct cache *cache, const struct cache_raw *raw
 {
     struct cache_table *table = &cache->table;
     *ret_replaced = false;
-    cache_lock(cache);
+    if (!cache_lock(cache))
+        return OK;
     uint32_t at = raw_find(cache, raw);
     if (length == 0 && at != CACHE_NONE)
         table_set_final(table, at);
     uint32_t shadow = length > 0 ? shadow_add(cache, raw, length) : CACHE_NONE;
-    struct cache_claim claim = {shadow, 0};
+    struct cache_claim claim = {shadow, 0, length};
     if (shadow != CACHE_NONE)
         claim.generation = table->entries[shadow].generation;
     cache_unlock(cache);
@@ -451,7 +391,8 @@ struct status cache_replace_raw(struct cache *cache, const struct cache_raw *raw
         return OK;
     struct status status = claim_write(cache, &claim, bytes);
     uint32_t crc32c = crc32c_update(0, bytes, length);
-    cache_lock(cache);
+    if (!cache_lock(cache))
+        return status;
     at = raw_find(cache, raw);
     *ret_replaced = claim_holds(cache, &claim) && status.code == STATUS_DONE && at != CACHE_NONE;
     if (*ret_replaced)

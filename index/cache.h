@@ -58,6 +58,11 @@ struct status cache_options_init(struct cache_options *options);
  * environment. */
 struct status cache_open_options(const struct cache_options *options, struct cache **ret_cache);
 
+/* Fails with STATUS_CORRUPT where the cache was given up, for damage to its table that was done
+ * while it was in use. That is warned of once; all calls go on as with a cache that holds nothing
+ * and has no room. */
+struct status cache_check(const struct cache *cache);
+
 /* What the cache holds. */
 struct cache_statistics {
     uint64_t bytes;      /* of its files */
@@ -97,14 +102,15 @@ enum cache_answer {
 
 /* Reads a record that the session's process needs at a position, replacing the content of `bytes`;
  * RECORD_PADDING zero bytes follow in memory. CACHE_HELD, and its encoding is set: the record
- * counts as used. CACHE_ABSENT and CACHE_COMING: there is nothing in `bytes`. */
+ * counts as used. CACHE_ABSENT and CACHE_COMING: there is nothing in `bytes`; nor is there with
+ * CACHE_FULL: who claimed the record has had its time, and nobody is to wait for it. */
 struct status cache_read(struct cache *cache, uint32_t session, uint64_t record, uint64_t position,
                          struct buffer *bytes, uint8_t *ret_encoding,
                          enum cache_answer *ret_answer);
 
 /* A record that this process is to bring. */
 struct cache_claim {
-    uint32_t entry, generation;
+    uint32_t entry, generation, length;
 };
 /* Reserves the place of a record of `length` bytes that is needed at `position` or, where that is
  * over, later. CACHE_CLAIMED: cache_fill or cache_abandon has to follow. Else CACHE_HELD,
@@ -121,9 +127,9 @@ void cache_abandon(struct cache *cache, const struct cache_claim *claim);
 void cache_keep(struct cache *cache, const struct cache_claim *claim, const struct buffer *bytes,
                 uint8_t encoding);
 
-/* How often to look whether another process has brought a record, and after how long it has died,
- * or is as good as dead. */
-enum { CACHE_LOOK_MS = 2, CACHE_PATIENCE_S = 60 };
+/* How often to look whether another process has brought a record, and how long after its claim it
+ * is as good as dead; one that has died is noticed within a second or two. */
+enum { CACHE_LOOK_MS = 2, CACHE_REAP_S = 1, CACHE_PATIENCE_S = 60 };
 /* Waits until a claim of this process ended since `*seen` was set by the last call, or for at most
  * `most_ms`; other processes' are not noticed. */
 void cache_wait(struct cache *cache, uint64_t *seen, unsigned most_ms);

@@ -105,5 +105,6 @@ struct status cache_fetch(struct index *index, struct cache *cache,
     pthread_mutex_destroy(&fetch.mutex);
     cache_session_close(cache, fetch.session);
     *ret_report = fetch.report;
-    return status;
+    TRY(status);
+    return cache_check(cache);
 }

@@ -59,14 +59,9 @@ static void gate_leave(const struct cache *cache)
     fcntl(cache->table_fd, F_OFD_SETLK, &lock);
 }
 
-bool cache_is_alive(const struct cache *cache, uint32_t number)
+bool cache_place_is_held(const struct cache *cache, uint32_t place)
 {
-    if (number == cache->number || cache->table_fd < 0)
-        return number == cache->number;
-    for (uint32_t i = 0; i < CACHE_PROCESSES; i++)
-        if (cache->table.header->processes[i].number == number)
-            return range_is_locked(cache->table_fd, places_at + i, 1);
-    return false;
+    return range_is_locked(cache->table_fd, places_at + place, 1);
 }
 
 /* Takes a place among the processes. The gate is held. */
@@ -76,31 +71,13 @@ static struct status place_take(struct cache *cache)
         struct flock lock = range_lock(places_at + i, 1);
         if (cache->table_fd >= 0 && fcntl(cache->table_fd, F_OFD_SETLK, &lock) < 0)
             continue;
-        cache_lock(cache);
-        struct cache_header *header = cache->table.header;
-        cache_reap(cache); /* whoever had this place is dead */
-        cache->place = i;
-        cache->number = ++header->processes_begun;
-        header->processes[i].number = cache->number;
-        cache_unlock(cache);
-        return OK;
+        return cache_join(cache, i);
     }
     FAIL(STATUS_NO_MEMORY, "'%s' is in use by %d processes; no more can share a cache",
          cache->folder, CACHE_PROCESSES);
 }
 
 /* ---- the table ---- */
-
-static struct status mutex_init(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    int error = pthread_mutex_init(mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-    return error ? status_errno(error, "cannot make the mutex of a cache") : OK;
-}
 
 static struct status table_map(struct cache *cache, const struct cache_geometry *geometry)
 {
@@ -124,6 +101,7 @@ static void table_unmap(struct cache *cache)
 /* What was found in the folder. */
 struct found {
     bool is_there, is_whole; /* something; a cache that can be used */
+    bool is_cut;             /* one whose files are shorter than they should be */
     struct cache_geometry geometry;
 };
 
@@ -136,7 +114,7 @@ static struct status table_look(const struct cache *cache, struct found *ret_fou
     TRY(file_size(cache->data_fd, cache->data_path, &data_bytes));
     if (table_bytes == 0)
         return OK;
-    const size_t length = offsetof(struct cache_header, mutex);
+    const size_t length = offsetof(struct cache_header, holder);
     static const char unwritten[sizeof header.magic];
     if (table_bytes >= length)
         TRY(file_read_at(cache->table_fd, cache->table_path, &header, length, 0));
@@ -151,6 +129,7 @@ static struct status table_look(const struct cache *cache, struct found *ret_fou
     ret_found->geometry = cache_geometry_make(header.blocks, header.entries);
     ret_found->is_whole = table_bytes >= ret_found->geometry.table_bytes &&
                           data_bytes >= ret_found->geometry.data_bytes;
+    ret_found->is_cut = !ret_found->is_whole;
     return OK;
 }
 
@@ -195,7 +174,7 @@ static struct status table_write(struct cache *cache, const struct cache_geometr
 {
     static const struct cache_header unsigned_header = {0};
     TRY(disk_write_at(cache->table_fd, cache->table_path, &unsigned_header,
-                      offsetof(struct cache_header, mutex), 0));
+                      offsetof(struct cache_header, holder), 0));
     TRY(disk_allocate(cache->table_fd, cache->table_path, geometry->table_bytes));
     TRY(disk_allocate(cache->data_fd, cache->data_path, geometry->data_bytes));
     TRY(table_map(cache, geometry));
@@ -249,14 +228,20 @@ static struct status open_first(struct cache *cache, const struct found *found, 
     }
     struct cache_header *header = cache->table.header;
     memset(header->processes, 0, sizeof header->processes);
+    header->holder = header->is_damaged = 0;
     cache_sessions_reset(cache);
-    return mutex_init(&header->mutex);
+    return OK;
 }
 
 /* Others use it. */
 static struct status open_another(struct cache *cache, const struct found *found, uint64_t bytes)
 {
     struct cache_geometry geometry = found->geometry;
+    if (found->is_cut || !found->is_there)
+        FAIL(STATUS_CORRUPT,
+             "a file of the cache in '%s' was cut while others use it: it is begun anew when they "
+             "have ended; give another folder until then",
+             cache->folder);
     if (!found->is_whole)
         FAIL(STATUS_UNSUPPORTED,
              "'%s' is in use by another version of this program; give another "
@@ -299,7 +284,7 @@ static struct status open_memory(struct cache *cache, uint64_t bytes)
     cache->data = (uint8_t *)map + geometry->table_bytes;
     cache->table = table_at(map, geometry);
     table_rebuild(&cache->table, NULL, NULL);
-    TRY(mutex_init(&cache->table.header->mutex));
+    table_sign(cache->table.header, geometry);
     return place_take(cache);
 }
 

@@ -1,7 +1,6 @@
 #include "index/cache_reader.h"
 
 #include "base/memory.h"
-#include "base/progress.h"
 #include "base/stop.h"
 
 struct cache_reader {
@@ -58,14 +57,15 @@ struct status cache_reader_read(struct cache_reader *reader, uint64_t i, struct 
                                 uint8_t *ret_encoding)
 {
     uint64_t seen = 0;
-    double begin = clock_seconds();
     struct record record;
-    while (clock_seconds() - begin < CACHE_PATIENCE_S) {
-        enum cache_answer answer;
+    enum cache_answer answer;
+    for (;;) {
         bool again = true;
         TRY(cache_read(reader->cache, reader->session, i, 0, bytes, ret_encoding, &answer));
         if (answer == CACHE_HELD)
             return OK;
+        if (answer == CACHE_FULL)
+            break;
         if (answer == CACHE_ABSENT)
             TRY(record_bring(reader, i, bytes, ret_encoding, &again));
         if (!again)

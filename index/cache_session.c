@@ -10,11 +10,43 @@
  * those that nobody needs, the first ones of the index before the others. So a full cache of them
  * stays as it is, which is the best that is to be had of records that come once in each pass. */
 
-#include "base/progress.h"
+#include "base/crc32c.h"
 #include "index/cache_internal.h"
 
 /* A node that is one of many may not need a record for several epochs. */
 enum { EPOCHS_AHEAD = 64 };
+
+static uint32_t stream_check(const struct cache_stream *stream)
+{
+    struct {
+        uint64_t dataset, window, records, seed, length;
+        uint32_t global_batch, kind, wraps, reserved;
+    } told = {stream->dataset, stream->window, stream->records,
+              stream->seed,    stream->length, stream->global_batch,
+              stream->kind,    stream->wraps,  0};
+    return crc32c_update(0, &told, sizeof told);
+}
+
+/* A stream that is used; NULL where there is none, or not the one that was begun. */
+static struct cache_stream *stream_at(struct cache *cache, uint32_t number)
+{
+    struct cache_table *table = &cache->table;
+    struct cache_stream *stream = number < CACHE_STREAMS ? &table->header->streams[number] : NULL;
+    if (stream && !stream->is_used)
+        return NULL;
+    if (!stream || stream->check != stream_check(stream))
+        table->is_damaged = true;
+    return table->is_damaged ? NULL : stream;
+}
+
+static uint32_t sessions_end(struct cache *cache)
+{
+    uint32_t end = cache->table.header->sessions_end;
+    if (end <= CACHE_SESSIONS)
+        return end;
+    cache->table.is_damaged = true;
+    return 0;
+}
 
 static bool order_matches(const struct order *order, const struct cache_stream *stream)
 {
@@ -24,9 +56,9 @@ static bool order_matches(const struct order *order, const struct cache_stream *
 }
 
 /* A stream's order in an epoch, valid until that of another epoch is asked for. */
-static const struct order *stream_order(struct cache *cache, uint32_t number, uint64_t epoch)
+static const struct order *stream_order(struct cache *cache, uint32_t number,
+                                        const struct cache_stream *stream, uint64_t epoch)
 {
-    const struct cache_stream *stream = &cache->table.header->streams[number];
     struct order *order = &cache->orders[number][epoch & 1];
     bool is_known = order->records && order_matches(order, stream);
     if (!is_known)
@@ -37,9 +69,11 @@ static const struct order *stream_order(struct cache *cache, uint32_t number, ui
     return order;
 }
 
-static bool slot_is_read(const struct cache_header *header, uint32_t stream, uint32_t slot)
+static bool slot_is_read(struct cache *cache, uint32_t stream, uint32_t slot)
 {
-    for (uint32_t i = 0; i < header->sessions_end; i++) {
+    const struct cache_header *header = cache->table.header;
+    uint32_t end = sessions_end(cache);
+    for (uint32_t i = 0; i < end; i++) {
         const struct cache_session *session = &header->sessions[i];
         if (session->owner && session->stream == stream &&
             slot - session->first_slot < session->slots)
@@ -49,15 +83,13 @@ static bool slot_is_read(const struct cache_header *header, uint32_t stream, uin
 }
 
 /* The first position of an epoch, from `from` on, at which this node reads a record. */
-static bool epoch_use(struct cache *cache, uint32_t number, uint64_t record, uint64_t epoch,
-                      uint64_t from, uint64_t *ret_position)
+static bool epoch_use(struct cache *cache, uint32_t number, const struct cache_stream *stream,
+                      uint64_t record, uint64_t epoch, uint64_t from, uint64_t *ret_position)
 {
-    const struct cache_header *header = cache->table.header;
-    const struct cache_stream *stream = &header->streams[number];
-    uint64_t at = order_position(stream_order(cache, number, epoch), record);
+    uint64_t at = order_position(stream_order(cache, number, stream, epoch), record);
     /* An order that wraps shows its first records once more at the epoch's end. */
     for (; at < stream->length; at += stream->wraps ? stream->records : stream->length)
-        if (at >= from && slot_is_read(header, number, (uint32_t)(at % stream->global_batch))) {
+        if (at >= from && slot_is_read(cache, number, (uint32_t)(at % stream->global_batch))) {
             *ret_position = at;
             return true;
         }
@@ -67,12 +99,12 @@ static bool epoch_use(struct cache *cache, uint32_t number, uint64_t record, uin
 static uint64_t stream_key(struct cache *cache, uint32_t number, uint64_t record, uint64_t epoch,
                            uint64_t from)
 {
-    const struct cache_stream *stream = &cache->table.header->streams[number];
-    if (stream->kind == CACHE_ANY_ORDER)
+    const struct cache_stream *stream = stream_at(cache, number);
+    if (!stream || stream->kind == CACHE_ANY_ORDER || record >= stream->records)
         return CACHE_SOMETIME | record;
     uint64_t begin = stream->origin + (epoch - stream->epoch) * stream->period, at;
     for (uint64_t ahead = 0; ahead < EPOCHS_AHEAD; ahead++, begin += stream->period, from = 0)
-        if (epoch_use(cache, number, record, epoch + ahead, from, &at))
+        if (epoch_use(cache, number, stream, record, epoch + ahead, from, &at))
             return (begin + at) & ~CACHE_UNNEEDED;
     return begin & ~CACHE_UNNEEDED;
 }
@@ -80,11 +112,10 @@ static uint64_t stream_key(struct cache *cache, uint32_t number, uint64_t record
 /* The soonest need of all streams of the data set, but for `except`. */
 static uint64_t other_key(struct cache *cache, uint64_t dataset, uint64_t record, uint32_t except)
 {
-    const struct cache_header *header = cache->table.header;
     uint64_t soonest = UINT64_MAX;
     for (uint32_t i = 0; i < CACHE_STREAMS; i++) {
-        const struct cache_stream *stream = &header->streams[i];
-        if (i == except || !stream->is_used || !stream->has_begun || stream->dataset != dataset ||
+        const struct cache_stream *stream = stream_at(cache, i);
+        if (i == except || !stream || !stream->has_begun || stream->dataset != dataset ||
             record >= stream->records)
             continue;
         uint64_t key = stream_key(cache, i, record, stream->epoch, stream->position);
@@ -95,18 +126,18 @@ static uint64_t other_key(struct cache *cache, uint64_t dataset, uint64_t record
 
 uint64_t cache_key(struct cache *cache, uint32_t session, uint64_t record, uint64_t position)
 {
-    const struct cache_header *header = cache->table.header;
-    uint32_t number = header->sessions[session].stream;
-    uint64_t own = stream_key(cache, number, record, cache->epochs[session], position);
-    uint64_t others = other_key(cache, header->streams[number].dataset, record, number);
-    return own < others ? own : others;
+    const struct own_session *own = &cache->own[session];
+    uint64_t key = stream_key(cache, own->stream, record, own->epoch, position);
+    uint64_t others = other_key(cache, own->dataset, record, own->stream);
+    return key < others ? key : others;
 }
 
 /* Computes the keys of a data set's entries anew. */
 static void dataset_rekey(struct cache *cache, uint64_t dataset)
 {
     struct cache_table *table = &cache->table;
-    for (uint32_t at = 0; at < table->header->fresh_entry; at++) {
+    uint32_t end = table_entries_used(table);
+    for (uint32_t at = 0; at < end; at++) {
         struct cache_entry *entry = &table->entries[at];
         if (entry->state == ENTRY_FREE || entry->dataset != dataset)
             continue;
@@ -119,8 +150,9 @@ static void dataset_rekey(struct cache *cache, uint64_t dataset)
 void cache_advance(struct cache *cache, uint32_t session, uint64_t position)
 {
     struct cache_header *header = cache->table.header;
-    struct cache_stream *stream = &header->streams[header->sessions[session].stream];
-    if (stream->kind == CACHE_ANY_ORDER || cache->epochs[session] != stream->epoch ||
+    const struct own_session *own = &cache->own[session];
+    struct cache_stream *stream = stream_at(cache, own->stream);
+    if (!stream || stream->kind == CACHE_ANY_ORDER || own->epoch != stream->epoch ||
         position < stream->position)
         return;
     stream->position = position;
@@ -168,6 +200,7 @@ static void stream_begin(struct cache *cache, uint32_t number, const struct cach
             .is_used = true,
             .has_begun = true,
         };
+        stream->check = stream_check(stream);
         dataset_rekey(cache, stream->dataset);
         return;
     }
@@ -182,13 +215,16 @@ static void stream_begin(struct cache *cache, uint32_t number, const struct cach
         .wraps = order->wraps,
         .is_used = true,
     };
+    stream->check = stream_check(stream);
 }
 
 struct status cache_session_open(struct cache *cache, const struct cache_reading *reading,
                                  uint32_t *ret_session)
 {
     struct cache_header *header = cache->table.header;
-    cache_lock(cache);
+    *ret_session = 0;
+    if (!cache_lock(cache))
+        return OK;
     uint32_t session = 0, stream = stream_find(header, reading);
     while (session < CACHE_SESSIONS && header->sessions[session].owner)
         session++;
@@ -201,7 +237,11 @@ struct status cache_session_open(struct cache *cache, const struct cache_reading
             .first_slot = reading->first_slot,
             .slots = reading->slots,
         };
-        cache->epochs[session] = UINT64_MAX;
+        cache->own[session] = (struct own_session){
+            .dataset = reading->dataset,
+            .epoch = UINT64_MAX,
+            .stream = stream,
+        };
         if (session >= header->sessions_end)
             header->sessions_end = session + 1;
     }
@@ -215,12 +255,16 @@ struct status cache_session_open(struct cache *cache, const struct cache_reading
 
 void cache_session_start(struct cache *cache, uint32_t session, uint64_t epoch, uint64_t position)
 {
-    cache_lock(cache);
     struct cache_header *header = cache->table.header;
-    struct cache_stream *stream = &header->streams[header->sessions[session].stream];
-    bool goes_back = cache->epochs[session] == epoch && position < stream->position;
-    cache->epochs[session] = epoch;
-    if (stream->has_begun && epoch == stream->epoch + 1) {
+    struct own_session *own = &cache->own[session];
+    if (!cache_lock(cache))
+        return;
+    struct cache_stream *stream = stream_at(cache, own->stream);
+    bool goes_back = stream && own->epoch == epoch && position < stream->position;
+    own->epoch = epoch;
+    if (!stream) {
+        /* It was damaged, and keys are what they are. */
+    } else if (stream->has_begun && epoch == stream->epoch + 1) {
         uint64_t origin = stream->origin + stream->period;
         if (origin < header->clock)
             origin = header->clock;
@@ -242,27 +286,33 @@ void cache_session_start(struct cache *cache, uint32_t session, uint64_t epoch, 
 static void session_end(struct cache *cache, uint32_t session)
 {
     struct cache_header *header = cache->table.header;
-    uint32_t number = header->sessions[session].stream;
+    uint32_t number = header->sessions[session].stream, end = sessions_end(cache);
     header->sessions[session].owner = 0;
-    for (uint32_t i = 0; i < header->sessions_end; i++)
+    for (uint32_t i = 0; i < end; i++)
         if (header->sessions[i].owner && header->sessions[i].stream == number)
             return;
-    header->streams[number].is_used = false;
-    dataset_rekey(cache, header->streams[number].dataset);
+    struct cache_stream *stream = stream_at(cache, number);
+    if (!stream)
+        return;
+    stream->is_used = false;
+    dataset_rekey(cache, stream->dataset);
 }
 
 void cache_session_close(struct cache *cache, uint32_t session)
 {
-    cache_lock(cache);
+    if (!cache_lock(cache))
+        return;
     session_end(cache, session);
     cache_unlock(cache);
 }
 
-void cache_sessions_end(struct cache *cache, uint32_t owner)
+void cache_sessions_end(struct cache *cache, table_keeps_fn *keeps)
 {
-    for (uint32_t i = 0; i < CACHE_SESSIONS; i++)
-        if (cache->table.header->sessions[i].owner == owner)
+    for (uint32_t i = 0; i < CACHE_SESSIONS; i++) {
+        uint32_t owner = cache->table.header->sessions[i].owner;
+        if (owner && (keeps ? !keeps(owner, cache) : owner == cache->number))
             session_end(cache, i);
+    }
 }
 
 void cache_sessions_reset(struct cache *cache)
@@ -273,7 +323,8 @@ void cache_sessions_reset(struct cache *cache)
     table->header->sessions_end = 0;
     for (uint32_t i = 0; i < CACHE_STREAMS; i++)
         table->header->streams[i].is_used = false;
-    for (uint32_t at = 0; at < table->header->fresh_entry; at++)
+    uint32_t end = table_entries_used(table);
+    for (uint32_t at = 0; at < end; at++)
         table->entries[at].key |= CACHE_UNNEEDED;
     table_sort_heap(table);
 }

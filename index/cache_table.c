@@ -1,10 +1,10 @@
 #include "index/cache_table.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/crc32c.h"
 #include "base/memory.h"
+#include "base/progress.h"
 
 static const uint64_t least_bytes = 1 << 20;
 
@@ -74,17 +74,65 @@ void table_sign(struct cache_header *header, const struct cache_geometry *geomet
 bool table_is_signed(const struct cache_header *header)
 {
     return header->version == CACHE_VERSION && header->block_bytes == CACHE_BLOCK_BYTES &&
-           header->check == header_check(header);
+           header->blocks > 0 && header->entries > 0 && header->check == header_check(header);
 }
 
-static uint32_t entry_check(const struct cache_entry *entry)
+/* ---- what the table says, checked ---- */
+
+/* `at` where it is below `count`; else 0, in a table that is damaged. */
+static uint32_t checked(struct cache_table *table, uint32_t at, uint32_t count)
+{
+    if (at < count)
+        return at;
+    table->is_damaged = true;
+    return 0;
+}
+
+static struct cache_entry *entry_at(struct cache_table *table, uint32_t at)
+{
+    return &table->entries[checked(table, at, table->entry_count)];
+}
+
+static uint32_t *next_at(struct cache_table *table, uint32_t block)
+{
+    return &table->next[checked(table, block, table->block_count)];
+}
+
+static uint32_t *heap_at(struct cache_table *table, uint32_t place)
+{
+    return &table->heap[checked(table, place, table->entry_count)];
+}
+
+uint32_t table_entries_used(struct cache_table *table)
+{
+    uint32_t end = table->header->fresh_entry;
+    return end <= table->entry_count ? end : checked(table, end, table->entry_count);
+}
+
+/* Of an entry or a copy of one; its blocks go to `blocks` unless that is NULL. */
+static uint32_t entry_check(struct cache_table *table, const struct cache_entry *entry,
+                            uint32_t *blocks)
 {
     struct {
         uint64_t dataset, record;
         uint32_t length, crc32c, head, encoding;
     } told = {entry->dataset, entry->record, entry->length,
               entry->crc32c,  entry->head,   entry->encoding};
-    return crc32c_update(0, &told, sizeof told);
+    uint32_t crc = crc32c_update(0, &told, sizeof told), block = told.head;
+    for (uint32_t i = 0; i < table_blocks_of(told.length); i++) {
+        crc = crc32c_update(crc, &block, sizeof block);
+        if (blocks)
+            blocks[i] = block;
+        block = *next_at(table, block);
+    }
+    return crc;
+}
+
+bool table_list_blocks(struct cache_table *table, const struct cache_entry *entry, uint32_t *blocks)
+{
+    if (entry_check(table, entry, blocks) != entry->check)
+        table->is_damaged = true;
+    return !table->is_damaged;
 }
 
 /* What is stored before stays before what is stored after, for whoever finds the table after a
@@ -104,13 +152,21 @@ static uint32_t *bucket_of(const struct cache_table *table, uint64_t dataset, ui
     return &table->buckets[(uint64_t)(uint32_t)(x >> 32) * table->entry_count >> 32];
 }
 
-uint32_t table_find(const struct cache_table *table, uint64_t dataset, uint64_t record)
+uint32_t table_find(struct cache_table *table, uint64_t dataset, uint64_t record)
 {
     uint32_t at = *bucket_of(table, dataset, record);
-    while (at != CACHE_NONE &&
-           (table->entries[at].record != record || table->entries[at].dataset != dataset))
-        at = table->entries[at].hash_next;
-    return at;
+    for (uint32_t steps = 0; at != CACHE_NONE; steps++) {
+        const struct cache_entry *entry = entry_at(table, at);
+        bool is_found = entry->record == record && entry->dataset == dataset;
+        if (steps == table->entry_count || (is_found && entry->state == ENTRY_FREE))
+            table->is_damaged = true;
+        if (table->is_damaged)
+            return CACHE_NONE;
+        if (is_found)
+            return at;
+        at = entry->hash_next;
+    }
+    return CACHE_NONE;
 }
 
 static void hash_link(struct cache_table *table, uint32_t at)
@@ -125,29 +181,40 @@ static void hash_unlink(struct cache_table *table, uint32_t at)
 {
     struct cache_entry *entry = &table->entries[at];
     uint32_t *link = bucket_of(table, entry->dataset, entry->record);
-    while (*link != at)
-        link = &table->entries[*link].hash_next;
+    for (uint32_t steps = 0; *link != at; steps++) {
+        link = &entry_at(table, *link)->hash_next;
+        if (steps == table->entry_count)
+            table->is_damaged = true;
+        if (table->is_damaged)
+            return;
+    }
     *link = entry->hash_next;
 }
 
 /* ---- heap: the entry whose key is highest stands first ---- */
 
-static bool heap_above(const struct cache_table *table, uint32_t a, uint32_t b)
+static uint32_t heap_count(struct cache_table *table)
 {
-    return table->entries[a].key > table->entries[b].key;
+    uint32_t count = table->header->heap_count;
+    return count <= table->entry_count ? count : checked(table, count, table->entry_count);
+}
+
+static bool heap_above(struct cache_table *table, uint32_t a, uint32_t b)
+{
+    return entry_at(table, a)->key > entry_at(table, b)->key;
 }
 
 static void heap_put(struct cache_table *table, uint32_t place, uint32_t at)
 {
-    table->heap[place] = at;
-    table->entries[at].heap_at = place;
+    *heap_at(table, place) = at;
+    entry_at(table, at)->heap_at = place;
 }
 
 static void heap_rise(struct cache_table *table, uint32_t place)
 {
-    uint32_t at = table->heap[place];
-    while (place > 0 && heap_above(table, at, table->heap[(place - 1) / 2])) {
-        heap_put(table, place, table->heap[(place - 1) / 2]);
+    uint32_t at = *heap_at(table, place);
+    while (place > 0 && heap_above(table, at, *heap_at(table, (place - 1) / 2))) {
+        heap_put(table, place, *heap_at(table, (place - 1) / 2));
         place = (place - 1) / 2;
     }
     heap_put(table, place, at);
@@ -155,7 +222,7 @@ static void heap_rise(struct cache_table *table, uint32_t place)
 
 static void heap_sink(struct cache_table *table, uint32_t place)
 {
-    uint32_t at = table->heap[place], count = table->header->heap_count;
+    uint32_t at = *heap_at(table, place), count = heap_count(table);
     for (;;) {
         uint64_t child = 2 * (uint64_t)place + 1;
         if (child >= count)
@@ -172,27 +239,39 @@ static void heap_sink(struct cache_table *table, uint32_t place)
 
 static void heap_add(struct cache_table *table, uint32_t at)
 {
-    uint32_t place = table->header->heap_count++;
+    uint32_t place = checked(table, table->header->heap_count, table->entry_count);
+    table->header->heap_count = place + 1;
     heap_put(table, place, at);
     heap_rise(table, place);
 }
 
+/* Whether an entry stands in the heap where it says. */
+static bool heap_holds(struct cache_table *table, uint32_t at)
+{
+    uint32_t place = entry_at(table, at)->heap_at;
+    if (place >= heap_count(table) || table->heap[place] != at)
+        table->is_damaged = true;
+    return !table->is_damaged;
+}
+
 static void heap_remove(struct cache_table *table, uint32_t at)
 {
+    if (!heap_holds(table, at))
+        return;
     uint32_t place = table->entries[at].heap_at;
-    uint32_t last = table->heap[--table->header->heap_count];
+    uint32_t last = *heap_at(table, --table->header->heap_count);
     if (last == at)
         return;
     heap_put(table, place, last);
     heap_rise(table, place);
-    heap_sink(table, table->entries[last].heap_at);
+    heap_sink(table, entry_at(table, last)->heap_at);
 }
 
 void table_set_key(struct cache_table *table, uint32_t at, uint64_t key)
 {
     struct cache_entry *entry = &table->entries[at];
     entry->key = key;
-    if (entry->state != ENTRY_READY)
+    if (entry->state != ENTRY_READY || !heap_holds(table, at))
         return;
     heap_rise(table, entry->heap_at);
     heap_sink(table, entry->heap_at);
@@ -200,7 +279,7 @@ void table_set_key(struct cache_table *table, uint32_t at, uint64_t key)
 
 void table_sort_heap(struct cache_table *table)
 {
-    for (uint32_t place = table->header->heap_count / 2; place-- > 0;)
+    for (uint32_t place = heap_count(table) / 2; place-- > 0;)
         heap_sink(table, place);
 }
 
@@ -209,11 +288,14 @@ void table_sort_heap(struct cache_table *table)
 static uint32_t block_take(struct cache_table *table)
 {
     struct cache_header *header = table->header;
+    bool is_fresh = header->free_block == CACHE_NONE;
+    uint32_t block =
+        checked(table, is_fresh ? header->fresh_block : header->free_block, table->block_count);
     header->free_blocks--;
-    if (header->free_block == CACHE_NONE)
-        return header->fresh_block++;
-    uint32_t block = header->free_block;
-    header->free_block = table->next[block];
+    if (is_fresh)
+        header->fresh_block = block + 1;
+    else
+        header->free_block = table->next[block];
     return block;
 }
 
@@ -222,8 +304,8 @@ static void chain_free(struct cache_table *table, uint32_t head, uint32_t count)
 {
     uint32_t last = head;
     for (uint32_t i = 1; i < count; i++)
-        last = table->next[last];
-    table->next[last] = table->header->free_block;
+        last = *next_at(table, last);
+    *next_at(table, last) = table->header->free_block;
     table->header->free_block = head;
     table->header->free_blocks += count;
 }
@@ -231,11 +313,16 @@ static void chain_free(struct cache_table *table, uint32_t head, uint32_t count)
 static uint32_t entry_take(struct cache_table *table)
 {
     struct cache_header *header = table->header;
+    bool is_fresh = header->free_entry == CACHE_NONE;
+    uint32_t at =
+        checked(table, is_fresh ? header->fresh_entry : header->free_entry, table->entry_count);
+    if (!is_fresh && table->entries[at].state != ENTRY_FREE)
+        table->is_damaged = true;
     header->free_entries--;
-    if (header->free_entry == CACHE_NONE)
-        return header->fresh_entry++;
-    uint32_t at = header->free_entry;
-    header->free_entry = table->entries[at].hash_next;
+    if (is_fresh)
+        header->fresh_entry = at + 1;
+    else
+        header->free_entry = table->entries[at].hash_next;
     return at;
 }
 
@@ -269,8 +356,9 @@ uint32_t table_add(struct cache_table *table, uint64_t dataset, uint64_t record,
         .head = head,
         .owner = owner,
         .generation = ++table->header->generations,
+        .claimed_s = (uint32_t)clock_seconds(),
     };
-    entry->check = entry_check(entry);
+    entry->check = entry_check(table, entry, NULL);
     store_in_order();
     entry->state = ENTRY_FILLING;
     hash_link(table, at);
@@ -284,7 +372,7 @@ void table_publish(struct cache_table *table, uint32_t at, uint8_t encoding, boo
     entry->encoding = encoding;
     entry->is_final = is_final;
     entry->crc32c = crc32c;
-    entry->check = entry_check(entry);
+    entry->check = entry_check(table, entry, NULL);
     store_in_order();
     entry->state = ENTRY_READY;
     table->header->raw_count += is_raw(entry);
@@ -299,8 +387,12 @@ void table_set_final(struct cache_table *table, uint32_t at)
 
 void table_drop(struct cache_table *table, uint32_t at)
 {
-    struct cache_entry *entry = &table->entries[at];
+    struct cache_entry *entry = entry_at(table, at);
     bool was_ready = entry->state == ENTRY_READY;
+    if (entry->state == ENTRY_FREE || entry_check(table, entry, NULL) != entry->check)
+        table->is_damaged = true;
+    if (table->is_damaged)
+        return;
     table->header->raw_count -= is_raw(entry);
     entry->state = ENTRY_FREE;
     store_in_order();
@@ -330,19 +422,43 @@ bool table_make_room(struct cache_table *table, uint32_t blocks, uint64_t key)
     if (blocks > table->block_count)
         return false;
     while (header->free_blocks < blocks || header->free_entries == 0) {
-        if (header->heap_count == 0 || table->entries[table->heap[0]].key <= key)
+        if (header->heap_count == 0 || entry_at(table, table->heap[0])->key <= key)
             return false;
         table_drop(table, table->heap[0]);
+        if (table->is_damaged)
+            return false;
     }
     return true;
+}
+
+/* ---- what has a better form ---- */
+
+uint32_t table_next_raw(struct cache_table *table)
+{
+    struct cache_header *header = table->header;
+    uint32_t end = table_entries_used(table);
+    for (uint32_t looks = 0; looks < TABLE_RAW_LOOKS && end > 0; looks++) {
+        uint32_t at = header->raw_at < end ? header->raw_at : 0;
+        header->raw_at = at + 1;
+        if (is_raw(&table->entries[at]))
+            return at;
+    }
+    return CACHE_NONE;
+}
+
+void table_count_raw(struct cache_table *table)
+{
+    uint32_t count = 0, end = table_entries_used(table);
+    for (uint32_t at = 0; at < end; at++)
+        count += is_raw(&table->entries[at]);
+    table->header->raw_count = count;
 }
 
 /* ---- after a kill ---- */
 
 /* Marks an entry's blocks in `taken`, a bit a block. False, with none marked, if a block is not
  * there or is another's. */
-static bool chain_mark(const struct cache_table *table, const struct cache_entry *entry,
-                       uint8_t *taken)
+static bool chain_mark(struct cache_table *table, const struct cache_entry *entry, uint8_t *taken)
 {
     uint32_t count = table_blocks_of(entry->length), at = entry->head, marked = 0;
     while (marked < count && at < table->block_count && !(taken[at >> 3] >> (at & 7) & 1)) {
@@ -360,12 +476,12 @@ static bool chain_mark(const struct cache_table *table, const struct cache_entry
     return false;
 }
 
-static bool entry_holds(const struct cache_table *table, const struct cache_entry *entry,
+static bool entry_holds(struct cache_table *table, const struct cache_entry *entry,
                         table_keeps_fn *keeps, void *context)
 {
     bool is_kept = entry->state == ENTRY_READY ||
                    (entry->state == ENTRY_FILLING && keeps && keeps(entry->owner, context));
-    return is_kept && entry->length > 0 && entry->check == entry_check(entry) &&
+    return is_kept && entry->length > 0 && entry->check == entry_check(table, entry, NULL) &&
            table_find(table, entry->dataset, entry->record) == CACHE_NONE;
 }
 
@@ -403,6 +519,7 @@ void table_rebuild(struct cache_table *table, table_keeps_fn *keeps, void *conte
     header->heap_count = header->raw_count = header->raw_at = 0;
     for (uint32_t at = end; at-- > 0;) {
         struct cache_entry *entry = &table->entries[at];
+        table->is_damaged = false; /* an entry that does not hold is no more than that */
         if (!entry_holds(table, entry, keeps, context) || !chain_mark(table, entry, taken)) {
             entry->state = ENTRY_FREE;
             entry_free(table, at);
@@ -413,6 +530,7 @@ void table_rebuild(struct cache_table *table, table_keeps_fn *keeps, void *conte
         if (entry->state == ENTRY_READY)
             heap_put(table, header->heap_count++, at);
     }
+    table->is_damaged = false;
     table_sort_heap(table);
     blocks_rebuild(table, taken);
     status_ignore(status);

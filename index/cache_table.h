@@ -5,12 +5,17 @@
  *
  * A header, then arrays: hash buckets, a heap, the `next` of every block of data, and one entry for
  * each record. A record's bytes stand in a chain of blocks of the data, the last one partly filled,
- * so that no byte is lost to fragments. Everything here is changed under the header's mutex; a
- * process may be killed at any store, and table_rebuild makes the table whole again from its
- * entries alone. What is ordered for that: an entry is complete before its state says so, and free
- * before its blocks are. */
+ * so that no byte is lost to fragments. Everything here is changed under the header's lock
+ * (cache_lock.c); a process may be killed at any store, and table_rebuild makes the table whole
+ * again from its entries alone. What is ordered for that: an entry is complete before its state
+ * says so, and free before its blocks are.
+ *
+ * Nothing in it is trusted, since anybody who may write to the file can damage it while it is in
+ * use: what is an index, a bound or the end of a chain is checked each time that it is used, and a
+ * table in which one does not hold is marked as damaged, upon which its cache is given up. What a
+ * call does with it until then touches nothing but the table. */
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +23,7 @@
 #include "base/status.h"
 
 enum {
-    CACHE_VERSION = 2,
+    CACHE_VERSION = 3,
     CACHE_HEADER_BYTES = 64 << 10,
     CACHE_BLOCK_BYTES = 8 << 10,
     CACHE_PAGE_BYTES = 4096, /* sizes of files are whole pages */
@@ -28,6 +33,7 @@ enum {
 };
 #define CACHE_MAGIC "HRCACHE" /* 8 bytes with the zero */
 #define CACHE_NONE UINT32_MAX
+#define CACHE_AWAITED ((uint32_t)1 << 31)
 /* Added to the key of what nobody is known to need again, and of what somebody needs who does not
  * say when. */
 #define CACHE_UNNEEDED ((uint64_t)1 << 63)
@@ -45,18 +51,21 @@ struct cache_entry {
     uint32_t heap_at;    /* its place in the heap, while READY */
     uint32_t owner;      /* who fills it: a number of cache_process */
     uint32_t generation; /* another one each time that the entry is taken */
-    uint32_t check;      /* CRC of what tells the record: dataset … head, and encoding */
+    uint32_t check;      /* CRC of what tells the record: dataset … head, encoding, its blocks */
+    uint32_t claimed_s;  /* FILLING: since when, of clock_seconds */
     uint8_t encoding;
     uint8_t state;
     uint8_t is_final; /* there is no better form of it */
-    uint8_t reserved[5];
+    uint8_t reserved[1];
 };
 _Static_assert(sizeof(struct cache_entry) == 64, "entries fill cache lines");
 
-/* One open cache of a process. It holds a lock on its place in the table's file as long as it
- * lives. */
+/* One open cache of a process. It holds a lock on its place in the table's file as long as it or a
+ * process that was forked from it lives; the rest tells these two apart, where 0 is not known. */
 struct cache_process {
-    uint32_t number; /* from 1, never used again; 0: none */
+    _Atomic uint32_t number; /* from 1, never used again; 0: none */
+    _Atomic uint32_t pid;
+    _Atomic uint64_t pid_namespace, started; /* its inode; in ticks of the machine's clock */
 };
 
 enum { CACHE_ANY_ORDER = UINT8_MAX };
@@ -67,7 +76,9 @@ struct cache_stream {
     uint64_t window, records, seed;
     uint64_t length; /* positions of an epoch */
     uint32_t global_batch;
-    uint8_t kind, wraps, is_used, has_begun; /* the first: enum order_kind or CACHE_ANY_ORDER */
+    uint8_t kind, wraps; /* the first: enum order_kind or CACHE_ANY_ORDER */
+    uint32_t check;      /* CRC of the above */
+    uint8_t is_used, has_begun;
     uint64_t epoch, origin, period, position;
 };
 
@@ -86,11 +97,13 @@ struct cache_header {
     uint32_t reserved;
     uint32_t check; /* CRC of the above */
 
-    pthread_mutex_t mutex;                         /* robust, shared by processes */
+    _Atomic uint32_t holder; /* of the lock: a number of cache_process, CACHE_AWAITED; 0: nobody */
+    _Atomic uint32_t is_damaged;                   /* somebody found that */
     uint32_t fresh_block, free_block, free_blocks; /* never used; list; in all */
     uint32_t fresh_entry, free_entry, free_entries;
     uint32_t heap_count;
-    uint32_t generations, processes_begun;
+    uint32_t generations;
+    _Atomic uint32_t processes_begun;
     uint32_t raw_count, raw_at; /* entries that are READY, not final; where to look for the next */
     uint32_t sessions_end;      /* one more than the last that was ever in use */
     uint64_t clock;             /* cache_session.c */
@@ -105,6 +118,7 @@ struct cache_table {
     uint32_t *buckets, *heap, *next;
     struct cache_entry *entries;
     uint32_t block_count, entry_count; /* of the header, which only this process cannot change */
+    bool is_damaged;                   /* found by this process; under the lock */
 };
 
 /* How a budget is shared out. */
@@ -122,6 +136,8 @@ struct cache_table table_at(void *bytes, const struct cache_geometry *geometry);
 /* Writes the part of a new header that never changes, or proves it. */
 void table_sign(struct cache_header *header, const struct cache_geometry *geometry);
 bool table_is_signed(const struct cache_header *header);
+/* Entries that were ever used, all below it. */
+uint32_t table_entries_used(struct cache_table *table);
 
 /* Blocks of a record. */
 static inline uint32_t table_blocks_of(uint32_t length)
@@ -136,7 +152,17 @@ typedef bool table_keeps_fn(uint32_t owner, void *context);
 void table_rebuild(struct cache_table *table, table_keeps_fn *keeps, void *context);
 
 /* The entry of a record, or CACHE_NONE. */
-uint32_t table_find(const struct cache_table *table, uint64_t dataset, uint64_t record);
+uint32_t table_find(struct cache_table *table, uint64_t dataset, uint64_t record);
+/* Lists the blocks of a copy of an entry, table_blocks_of its length; false where that, or anything
+ * else that tells the record, is not what it was when it was kept. */
+bool table_list_blocks(struct cache_table *table, const struct cache_entry *entry,
+                       uint32_t *blocks);
+/* The next READY entry that is not final, in turn among all processes, of the TABLE_RAW_LOOKS that
+ * are looked at in one call; or CACHE_NONE. */
+enum { TABLE_RAW_LOOKS = 4096 };
+uint32_t table_next_raw(struct cache_table *table);
+/* Counts these entries anew. */
+void table_count_raw(struct cache_table *table);
 /* Frees entries with keys above `key` until `blocks` blocks and an entry are free; false if that
  * cannot be. */
 bool table_make_room(struct cache_table *table, uint32_t blocks, uint64_t key);

@@ -398,10 +398,10 @@ struct status prefetch_read(struct prefetch *prefetch, uint64_t place, uint64_t 
                        bytes, ret_encoding, &answer));
         if (answer == CACHE_HELD)
             break;
+        if (answer == CACHE_FULL)
+            return record_fetch(prefetch, record, bytes, ret_encoding);
         if (answer == CACHE_ABSENT)
             TRY(record_bring(prefetch, place, record, bytes, ret_encoding, &again));
-        else if (waited > CACHE_PATIENCE_S)
-            return record_fetch(prefetch, record, bytes, ret_encoding);
         if (!again)
             return OK;
         if (stop_is_closing())

@@ -8,107 +8,11 @@
 #include <sys/wait.h>
 
 #include "base/disk.h"
-#include "base/random.h"
 #include "index/cache.h"
 #include "index/cache_internal.h"
 #include "index/index.h"
+#include "tests/support/cache_set.h"
 #include "tests/test.h"
-
-enum { BUDGET = 1 << 20, DATASET = 7, RECORDS = 300, BATCH = 8 };
-
-static struct random_stream stream_of(uint64_t a, uint64_t b)
-{
-    return random_stream_make(20, RANDOM_TEST, a, b);
-}
-
-/* Half a block to four and a half. */
-static uint32_t content_length(uint64_t record)
-{
-    struct random_stream stream = stream_of(1, record);
-    return CACHE_BLOCK_BYTES / 2 + (uint32_t)random_below(&stream, 4 * CACHE_BLOCK_BYTES);
-}
-
-static void content_make(uint64_t record, uint32_t length, uint8_t *bytes)
-{
-    struct random_stream stream = stream_of(2, record);
-    uint32_t word = random_u32(&stream);
-    for (uint32_t i = 0; i < length; i++)
-        bytes[i] = (uint8_t)(word >> (i & 3) * 8 ^ i);
-}
-
-static void assert_content(uint64_t record, uint32_t length, const struct buffer *bytes)
-{
-    static const uint8_t padding[RECORD_PADDING];
-    CLEANUP(memory_free) uint8_t *expected = NULL;
-    assert_ok(memory_alloc(length, 1, &expected));
-    content_make(record, length, expected);
-    assert_int_equal(bytes->length, length);
-    assert_memory_equal(bytes->data, expected, length);
-    assert_memory_equal(bytes->data + length, padding, RECORD_PADDING);
-}
-
-static struct cache_reading reading_make(uint64_t dataset, uint64_t records, bool wraps,
-                                         uint64_t seed)
-{
-    struct cache_reading reading = {
-        .dataset = dataset,
-        .order = order_make(ORDER_SHUFFLE, 0, records, BATCH, wraps, seed),
-        .slots = BATCH,
-    };
-    reading.length = order_steps(&reading.order, false) * BATCH;
-    return reading;
-}
-
-static uint32_t session_open(struct cache *cache, const struct cache_reading *reading)
-{
-    uint32_t session = 0;
-    assert_ok(cache_session_open(cache, reading, &session));
-    return session;
-}
-
-static struct cache *folder_open(uint64_t bytes)
-{
-    struct cache *cache = NULL;
-    assert_ok(cache_open(test_path("cache"), bytes, &cache));
-    return cache;
-}
-
-static enum cache_answer record_insert(struct cache *cache, uint32_t session, uint64_t record,
-                                       uint32_t length, uint64_t position)
-{
-    CLEANUP(memory_free) uint8_t *bytes = NULL;
-    struct cache_claim claim;
-    enum cache_answer answer = cache_claim(cache, session, record, length, position, true, &claim);
-    if (answer != CACHE_CLAIMED)
-        return answer;
-    assert_ok(memory_alloc(length, 1, &bytes));
-    content_make(record, length, bytes);
-    assert_ok(cache_fill(cache, &claim, bytes, ENCODING_JPEG, false));
-    return answer;
-}
-
-/* Whether it is there; then it is right. */
-static bool record_check(struct cache *cache, uint32_t session, uint64_t record, uint32_t length,
-                         uint64_t position)
-{
-    CLEANUP(buffer_done) struct buffer bytes = {0};
-    enum cache_answer answer;
-    uint8_t encoding = 99;
-    assert_ok(cache_read(cache, session, record, position, &bytes, &encoding, &answer));
-    if (answer != CACHE_HELD)
-        return false;
-    assert_int_equal(encoding, ENCODING_JPEG);
-    assert_content(record, length, &bytes);
-    return true;
-}
-
-static unsigned records_count(struct cache *cache, uint32_t session)
-{
-    unsigned count = 0;
-    for (uint64_t record = 0; record < RECORDS; record++)
-        count += record_check(cache, session, record, content_length(record), 0);
-    return count;
-}
 
 static void assert_budget(uint64_t bytes)
 {
@@ -135,7 +39,7 @@ static void test_records_come_back(void **state)
         CLEANUP(cache_close) struct cache *cache = NULL;
         assert_ok(cache_open(in_memory ? NULL : test_path("cache"), BUDGET, &cache));
         struct cache_reading reading = reading_make(DATASET, RECORDS, true, 1);
-        uint32_t session = session_open(cache, &reading);
+        uint32_t session = order_session_open(cache, &reading);
         cache_session_start(cache, session, 0, 0);
         assert_int_equal(records_count(cache, session), 0);
         for (uint64_t record = 0; record < 20; record++) {
@@ -148,14 +52,14 @@ static void test_records_come_back(void **state)
         assert_int_equal(cache_statistics(cache).raw_records, 20);
         /* Another data set has records of its own. */
         reading.dataset++;
-        uint32_t other = session_open(cache, &reading);
+        uint32_t other = order_session_open(cache, &reading);
         cache_session_start(cache, other, 0, 0);
         assert_int_equal(records_count(cache, other), 0);
     }
     assert_budget(BUDGET);
     CLEANUP(cache_close) struct cache *cache = folder_open(0);
     struct cache_reading reading = reading_make(DATASET, RECORDS, true, 1);
-    uint32_t session = session_open(cache, &reading);
+    uint32_t session = order_session_open(cache, &reading);
     cache_session_start(cache, session, 0, 0);
     assert_int_equal(records_count(cache, session), 20);
     assert_ok(folder_remove(test_path("cache")));
@@ -168,7 +72,7 @@ static void test_claims_end(void **state)
     struct cache_claim claim, none;
     assert_ok(cache_open(NULL, BUDGET, &cache));
     struct cache_reading reading = reading_make(DATASET, RECORDS, true, 1);
-    uint32_t session = session_open(cache, &reading);
+    uint32_t session = order_session_open(cache, &reading);
     cache_session_start(cache, session, 0, 0);
     assert_int_equal(cache_claim(cache, session, 3, 100, 0, true, &claim), CACHE_CLAIMED);
     assert_int_equal(cache_claim(cache, session, 3, 100, 0, true, &none), CACHE_COMING);
@@ -193,7 +97,7 @@ static void test_better_forms(void **state)
     memset(better, 0x5a, sizeof better);
     assert_ok(cache_open(NULL, BUDGET, &cache));
     struct cache_reading reading = reading_make(DATASET, RECORDS, true, 1);
-    uint32_t session = session_open(cache, &reading);
+    uint32_t session = order_session_open(cache, &reading);
     cache_session_start(cache, session, 0, 0);
     assert_ok(cache_read_raw(cache, &bytes, &raw, &answer));
     assert_int_equal(answer, CACHE_ABSENT);
@@ -279,7 +183,7 @@ static unsigned cache_misses(struct cache *cache, const struct cache_reading *re
                              uint64_t epochs)
 {
     struct order order = reading->order;
-    uint32_t session = session_open(cache, reading);
+    uint32_t session = order_session_open(cache, reading);
     unsigned misses = 0;
     for (uint64_t epoch = 0; epoch < epochs; epoch++) {
         order_set_epoch(&order, epoch);
@@ -331,7 +235,7 @@ static void test_sooner_stays(void **state)
     assert_ok(cache_open(NULL, BUDGET, &cache));
     struct cache_reading reading = reading_make(DATASET, RECORDS, true, 1);
     struct order order = reading.order;
-    uint32_t session = session_open(cache, &reading);
+    uint32_t session = order_session_open(cache, &reading);
     cache_session_start(cache, session, 0, 0);
     uint64_t at = 0;
     for (; at < RECORDS; at++) {
@@ -386,7 +290,8 @@ static void test_two_sets_share(void **state)
     struct cache_reading train = reading_make(1, TRAIN, true, 1);
     struct cache_reading val = reading_make(2, VAL, false, 1);
     val.order.kind = ORDER_SEQUENTIAL;
-    uint32_t train_session = session_open(cache, &train), val_session = session_open(cache, &val);
+    uint32_t train_session = order_session_open(cache, &train),
+             val_session = order_session_open(cache, &val);
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         misses += pass_run(cache, train_session, &train, epoch, 0, uses, &count);
         misses += pass_run(cache, val_session, &val, epoch, TRAIN, uses, &count);
@@ -396,22 +301,13 @@ static void test_two_sets_share(void **state)
     cache_session_start(cache, train_session, 9, 0);
     for (uint64_t record = 0; record < TRAIN; record++)
         record_insert(cache, train_session, record, 2 * CACHE_BLOCK_BYTES, 0);
-    val_session = session_open(cache, &val);
+    val_session = order_session_open(cache, &val);
     cache_session_start(cache, val_session, 0, 0);
     for (uint64_t at = 0; at < VAL; at++)
         assert_false(record_check(cache, val_session, at, 2 * CACHE_BLOCK_BYTES, at));
 }
 
 /* ---- files ---- */
-
-static uint32_t filled_open(struct cache **ret_cache, uint64_t bytes)
-{
-    struct cache_reading reading = reading_make(DATASET, RECORDS, true, 1);
-    *ret_cache = folder_open(bytes);
-    uint32_t session = session_open(*ret_cache, &reading);
-    cache_session_start(*ret_cache, session, 0, 0);
-    return session;
-}
 
 static void test_sizes_change(void **state)
 {
@@ -488,7 +384,7 @@ static void corruption_try(const char *name, uint64_t at)
         status_clear(&status);
         return;
     }
-    uint32_t session = session_open(cache, &reading);
+    uint32_t session = order_session_open(cache, &reading);
     cache_session_start(cache, session, 0, 0);
     records_count(cache, session);
     for (uint64_t record = 0; record < RECORDS; record++)
@@ -539,7 +435,7 @@ static void child_run(uint64_t number, unsigned rounds)
     struct status status = cache_open(test_path("cache"), BUDGET, &cache);
     if (status.code != STATUS_DONE)
         _exit(3);
-    uint32_t session = session_open(cache, &reading);
+    uint32_t session = order_session_open(cache, &reading);
     for (unsigned round = 0; round < rounds; round++) {
         struct cache_claim claim;
         if (round % 50 == 0)
@@ -565,14 +461,6 @@ static pid_t child_start(uint64_t number, unsigned rounds)
     if (pid == 0)
         child_run(number, rounds);
     return pid;
-}
-
-static void child_end(pid_t pid, bool may_be_killed)
-{
-    int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true((WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
-                (may_be_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 }
 
 /* All bytes are those of records that can be read: nothing that dead processes held is lost. */
@@ -665,7 +553,7 @@ static void process_await_sleep(pid_t pid)
     }
 }
 
-/* A process that waits for the table's mutex, which the caller holds. It gives way to the caller,
+/* A process that waits for the table's lock, which the caller holds. It gives way to the caller,
  * whose processor it shares. */
 static pid_t waiter_start(struct cache *cache)
 {
@@ -682,8 +570,8 @@ static pid_t waiter_start(struct cache *cache)
     return pid;
 }
 
-/* A waiter is killed when it was woken and did not run yet, and the mutex is held again: the kernel
- * wakes nobody in its place, and the next one has its turn all the same. */
+/* A waiter is killed when it was woken and did not run yet, and the lock is held again: nobody
+ * is woken in its place, and the next one has its turn all the same. */
 static void test_woken_waiter_is_killed(void **state)
 {
     (void)state;
