@@ -57,6 +57,18 @@ uint64_t memory_installed_bytes(void)
     return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0;
 }
 
+uint64_t memory_available_bytes(void)
+{
+    char line[128];
+    unsigned long long kilobytes = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && !kilobytes && fgets(line, sizeof line, file))
+        (void)!sscanf(line, "MemAvailable: %llu kB", &kilobytes);
+    if (file)
+        fclose(file);
+    return kilobytes * 1024;
+}
+
 struct status memory_alloc_tensor(size_t size_bytes, void *ret_pointer)
 {
     size_t alignment = size_bytes >= huge_page_bytes ? huge_page_bytes : 64;

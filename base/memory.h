@@ -28,6 +28,10 @@ struct status memory_reserve(size_t size_bytes, void *pointer, size_t *capacity_
 
 /* The machine's memory, whoever uses it; 0 where the system does not say. */
 uint64_t memory_installed_bytes(void);
+/* What of it nobody uses, or only to keep files at hand (MemAvailable of /proc/meminfo); 0
+ * likewise.
+ */
+uint64_t memory_available_bytes(void);
 
 /* A zeroed block for tensors: aligned to 2 MiB where that pays, else 64 bytes, with huge pages
  * asked for, and every page touched. Free with memory_free. */

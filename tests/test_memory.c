@@ -81,6 +81,12 @@ static void sizes_are_multiplied_and_added_with_checks(void **state)
     assert_false(size_add(UINT64_MAX, 1, &result));
 }
 
+static void the_machine_tells_its_memory(void **state)
+{
+    (void)state;
+    assert_in_range(memory_available_bytes(), 1, memory_installed_bytes());
+}
+
 static void strings_are_made_on_the_heap(void **state)
 {
     (void)state;
@@ -99,6 +105,7 @@ int main(void)
         cmocka_unit_test(tensors_are_aligned_and_zeroed),
         cmocka_unit_test(arena_strings_stay_where_they_are),
         cmocka_unit_test(sizes_are_multiplied_and_added_with_checks),
+        cmocka_unit_test(the_machine_tells_its_memory),
         cmocka_unit_test(strings_are_made_on_the_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -357,35 +357,84 @@ static struct status network_open_for(const struct train_options *options,
                          forecast->sizes);
 }
 
-struct status forecast_make(const struct train_options *options, struct comm *comm,
-                            const struct checkpoint *checkpoint, struct forecast **ret_forecast)
+/* A forecast and what it is made with. */
+struct forecasting {
+    struct question question;
+    struct dataset *data;
+    struct forecast *forecast;
+};
+static void forecasting_done(struct forecasting *forecasting)
 {
-    CLEANUP(forecast_free) struct forecast *forecast = NULL;
-    CLEANUP(dataset_close) struct dataset *data = NULL;
-    struct question question = {.options = *options, .asked = *options, .comm = comm};
-    struct train_options *assumed = &question.options;
-    const char *device = device_names[options->device];
-    TRY(memory_alloc(1, sizeof *forecast, &forecast));
+    dataset_close(forecasting->data);
+    forecast_free(forecasting->forecast);
+}
+CLEANUP_VALUE(forecasting_done, struct forecasting)
+
+/* All but the largest batch. */
+static struct status forecasting_start(const struct train_options *options, struct comm *comm,
+                                       const struct checkpoint *checkpoint,
+                                       struct forecasting *forecasting)
+{
+    struct question *question = &forecasting->question;
+    const char *device = device_names[options->plan_device ? DEVICE_CUDA : options->device];
+    *question = (struct question){.options = *options, .asked = *options, .comm = comm};
+    struct train_options *assumed = &question->options;
+    TRY(memory_alloc(1, sizeof *forecasting->forecast, &forecasting->forecast));
+    struct forecast *forecast = forecasting->forecast;
     forecast->has_data = options->data || options->train;
     assumed->synthetic = !forecast->has_data;
-    TRY(dataset_open(assumed, checkpoint ? checkpoint->classes : NULL, true, &data));
-    TRY(network_open_for(assumed, data, forecast));
-    TRY(module_find(options->plan_device ? device_names[DEVICE_CUDA] : device, &question.module));
-    question.data = data;
-    question.network = forecast->network;
-    question.image_size = forecast->image_size;
-    question.val_crop = forecast->val_crop;
+    TRY(dataset_open(assumed, checkpoint ? checkpoint->classes : NULL, true, &forecasting->data));
+    TRY(network_open_for(assumed, forecasting->data, forecast));
+    TRY(module_find(device, &question->module));
+    question->data = forecasting->data;
+    question->network = forecast->network;
+    question->image_size = forecast->image_size;
+    question->val_crop = forecast->val_crop;
     forecast->division = (struct division){
         .processes = comm_size(comm),
         .rank = comm_rank(comm),
         .accumulate = (uint32_t)options->accumulate,
     };
-    TRY(forecast_asked(&question, forecast));
-    forecast->val_batch = dataset_val_batch(data, assumed, &forecast->division);
-    if (forecast->memory.capacity_bytes)
-        TRY(largest_find(&question, forecast));
-    *ret_forecast = MOVE(forecast);
+    TRY(forecast_asked(question, forecast));
+    forecast->val_batch = dataset_val_batch(forecasting->data, assumed, &forecast->division);
     return OK;
+}
+
+struct status forecast_make(const struct train_options *options, struct comm *comm,
+                            const struct checkpoint *checkpoint, struct forecast **ret_forecast)
+{
+    CLEANUP(forecasting_done) struct forecasting forecasting = {0};
+    TRY(forecasting_start(options, comm, checkpoint, &forecasting));
+    if (forecasting.forecast->memory.capacity_bytes)
+        TRY(largest_find(&forecasting.question, forecasting.forecast));
+    *ret_forecast = MOVE(forecasting.forecast);
+    return OK;
+}
+
+struct status forecast_check_host(const struct train_options *options, struct comm *comm,
+                                  const struct checkpoint *checkpoint)
+{
+    CLEANUP(forecasting_done) struct forecasting forecasting = {0};
+    TRY(forecasting_start(options, comm, checkpoint, &forecasting));
+    struct forecast *forecast = forecasting.forecast;
+    const struct forecast_memory *memory = &forecast->memory;
+    const uint64_t available = memory_available_bytes();
+    const unsigned here = comm_local_size(comm);
+    if (!available || memory->device_bytes * here <= available)
+        return OK;
+    forecast->memory.capacity_bytes = available / here;
+    TRY(largest_find(&forecasting.question, forecast));
+    CLEANUP(memory_free) char *advice = NULL;
+    if (forecast->largest_batch)
+        TRY(string_format(&advice, "give -b %" PRIu64 " or less, or more of --accumulate",
+                          forecast->largest_batch));
+    FAIL(STATUS_NO_MEMORY,
+         "training in batches of %" PRId64 " takes %.1f GiB of memory%s; %.1f of this machine's "
+         "%.1f GiB are free: %s",
+         options->batch_size, forecast_gib(memory->device_bytes * here),
+         here > 1 ? " for all processes" : "", forecast_gib(available),
+         forecast_gib(memory_installed_bytes()),
+         advice ? advice : "not even one image at a time fits; take a smaller --image-size");
 }
 
 static void choices_done(struct forecast_choices *choices)

@@ -12,6 +12,11 @@
 #include "train/division.h"
 #include "train/options.h"
 
+static inline double forecast_gib(uint64_t bytes)
+{
+    return (double)bytes / 0x1p30;
+}
+
 /* When memory is taken. */
 enum forecast_part {
     FORECAST_STORE = 0, /* by parameters and their like, as long as the run */
@@ -70,6 +75,11 @@ struct forecast {
  * NULL. Fails as a run would, with STATUS_UNSUPPORTED where the backend makes no forecasts. */
 struct status forecast_make(const struct train_options *options, struct comm *comm,
                             const struct checkpoint *checkpoint, struct forecast **ret_forecast);
+/* Fails with STATUS_NO_MEMORY, and says what fits, where training on the CPU takes more memory than
+ * the machine has free, of which each of its processes gets the same share: the kernel would kill
+ * it when it has got that far. */
+struct status forecast_check_host(const struct train_options *options, struct comm *comm,
+                                  const struct checkpoint *checkpoint);
 void forecast_free(struct forecast *forecast);
 CLEANUP_POINTER(forecast_free, struct forecast)
 

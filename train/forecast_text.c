@@ -8,11 +8,6 @@
 
 static const char *const part_names[] = {"store", "training", "evaluation"};
 
-static double gib(uint64_t bytes)
-{
-    return (double)bytes / 0x1p30;
-}
-
 /* Whether a node is a layer that people count: it has a kernel or weights. */
 static bool is_layer(const struct node *node)
 {
@@ -92,23 +87,24 @@ static struct status memory_append(const struct forecast_memory *memory, struct 
         }
         if (row)
             TRY(buffer_append_text(text, "%-14s %10.3f %10.3f %10.3f %10.3f\n",
-                                   memory_kind_names[kind], gib(memory->bytes[0][kind]),
-                                   gib(memory->bytes[1][kind]), gib(memory->bytes[2][kind]),
-                                   gib(row)));
+                                   memory_kind_names[kind], forecast_gib(memory->bytes[0][kind]),
+                                   forecast_gib(memory->bytes[1][kind]),
+                                   forecast_gib(memory->bytes[2][kind]), forecast_gib(row)));
     }
-    TRY(buffer_append_text(text, "%-14s %10.3f %10.3f %10.3f %10.3f\n", "all", gib(all[0]),
-                           gib(all[1]), gib(all[2]), gib(all[0] + all[1] + all[2])));
+    TRY(buffer_append_text(text, "%-14s %10.3f %10.3f %10.3f %10.3f\n", "all", forecast_gib(all[0]),
+                           forecast_gib(all[1]), forecast_gib(all[2]),
+                           forecast_gib(all[0] + all[1] + all[2])));
     TRY(buffer_append_text(text, "\nhost: %.3f GiB for the loader at most",
-                           gib(memory->loader_bytes)));
+                           forecast_gib(memory->loader_bytes)));
     if (memory->pinned_bytes)
         TRY(buffer_append_text(text, ", %.3f GiB pinned for batches on their way",
-                               gib(memory->pinned_bytes)));
+                               forecast_gib(memory->pinned_bytes)));
     if (memory->average_bytes)
         TRY(buffer_append_text(text, ", %.3f GiB for the average of --ema",
-                               gib(memory->average_bytes)));
+                               forecast_gib(memory->average_bytes)));
     if (memory->mirrored_bytes)
         TRY(buffer_append_text(text, ", %.3f GiB for the mirror images of --val-flip",
-                               gib(memory->mirrored_bytes)));
+                               forecast_gib(memory->mirrored_bytes)));
     return buffer_append_text(text, "\n");
 }
 
@@ -120,7 +116,7 @@ static struct status next_append(const struct forecast *forecast, struct buffer 
                                   forecast->next_refusal);
     if (forecast->next_bytes)
         return buffer_append_text(text, "; the next one needs %.3f GiB\n",
-                                  gib(forecast->next_bytes));
+                                  forecast_gib(forecast->next_bytes));
     return buffer_append_text(text, "; --batch-size takes no more\n");
 }
 
@@ -129,11 +125,11 @@ static struct status largest_append(const struct forecast *forecast, struct buff
     const struct forecast_memory *memory = &forecast->memory;
     if (!memory->capacity_bytes)
         return buffer_append_text(text, "how much memory there is is not known\n");
-    TRY(buffer_append_text(text, "%.3f of %.3f GiB are needed", gib(memory->device_bytes),
-                           gib(memory->capacity_bytes)));
+    TRY(buffer_append_text(text, "%.3f of %.3f GiB are needed", forecast_gib(memory->device_bytes),
+                           forecast_gib(memory->capacity_bytes)));
     if (memory->reserved_bytes)
         TRY(buffer_append_text(text, " (%.3f more are left to the driver and its context)",
-                               gib(memory->reserved_bytes)));
+                               forecast_gib(memory->reserved_bytes)));
     TRY(buffer_append_text(text, memory->device_bytes > memory->capacity_bytes
                                      ? ": it does not fit\n"
                                      : "\n"));

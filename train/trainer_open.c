@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "train/forecast.h"
 #include "train/initialise.h"
 #include "train/module.h"
 #include "train/safetensors.h"
@@ -233,6 +234,18 @@ struct status trainer_size_images(struct trainer *trainer)
     return run_log_print(trainer->log,
                          "epoch %" PRIu64 ": crops of %" PRIu32 " pixels from here on",
                          trainer->state.epoch, size);
+}
+
+/* Where tensors stand in the memory of this machine, the kernel ends who takes more than it has. */
+static struct status host_check(struct trainer *trainer)
+{
+    const struct model *model = trainer->model;
+    struct memory_use use = {0};
+    if (model->ops->memory)
+        model->ops->memory(model->backend, &use);
+    if (!use.on_host || trainer->options->evaluate)
+        return OK;
+    return forecast_check_host(trainer->options, trainer->comm, trainer->checkpoint);
 }
 
 static struct status plans_open(struct trainer *trainer)
@@ -466,6 +479,7 @@ static struct status trainer_fill(struct trainer *trainer, FILE *lines)
     TRY(device_open(trainer));
     TRY(trainer_agree_device(trainer));
     TRY(batch_divide(trainer));
+    TRY(host_check(trainer));
     TRY(feeds_open(trainer));
     TRY(state_start(trainer));
     TRY(weights_start(trainer));

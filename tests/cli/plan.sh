@@ -32,6 +32,9 @@ if [ -e "$(dirname "$HEADRACE_BIN")/headrace-cpu.so" ]; then
     headrace_ok train "${small[@]}" --plan --device cpu --json
     expect_stdout '^\{"version": ?1,.*"arch": ?"resnet18"'
     expect_stdout '"largest_batch": ?[1-9]'
+    # What no machine has is refused before any of it is taken.
+    headrace train --synthetic -a resnet18 --image-size 1024 -b 65536 --device cpu --out "$work/large"
+    expect_error 1 'training in batches of 65536 takes [0-9.]+ GiB of memory; [0-9.]+ of this machine.s [0-9.]+ GiB are free: (give -b [0-9]+ or less|not even)'
 fi
 
 [ -e "$(dirname "$HEADRACE_BIN")/headrace-cuda.so" ] || exit 0
