@@ -182,6 +182,15 @@ static void test_convolutions_h200(void **state)
     check_convolutions("h200", false);
 }
 
+/* BN whose sums are those of eight devices. */
+static void check_joined(struct planner *planner, struct planner *forecaster,
+                         const struct pattern_shape *shape)
+{
+    struct pattern_shape joined = *shape;
+    joined.statistics_count = 8 * shape->batch * shape->height * shape->width;
+    make_plan_twice(planner, forecaster, PATTERN_BN_FINALIZE, &joined);
+}
+
 /* Some layers, or all, for every pattern of one type. */
 static void check_patterns(const char *device, enum train_dtype dtype, size_t layers_each)
 {
@@ -203,6 +212,8 @@ static void check_patterns(const char *device, enum train_dtype dtype, size_t la
                              pattern_names[p]);
             else
                 make_plan_twice(planner, forecaster, p, shape);
+            if (p == PATTERN_BN_FINALIZE)
+                check_joined(planner, forecaster, shape);
         }
         assert_true(made > 0);
     }

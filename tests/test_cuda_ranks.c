@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "tests/cuda/cudart_standin.h"
+#include "tests/cuda/cudnn_standin.h"
 #include "tests/cuda/nccl_standin.h"
 #include "tests/support/mini_network.h"
 #include "tests/support/ranks.h"
@@ -20,7 +21,9 @@ static const struct comm_options patient = {.silence_timeout_s = 60};
 
 /* Devices of this process, which sees as many others before them as the ranks before it drive. */
 static unsigned devices;
-static bool joins_bn; /* normalisation is over all devices */
+static bool joins_bn;                             /* normalisation is over all devices */
+static bool in_turn;                              /* rank 0 makes its plans first */
+static enum train_dtype spread_dtype = DTYPE_F32; /* of check_spreads */
 static uint64_t seed; /* of the order in which streams come to their work; 0: that of the calls */
 
 static void standin_start(struct comm *comm)
@@ -41,6 +44,7 @@ static void rig_start(struct rig *rig, struct comm *comm, enum train_dtype dtype
         .devices = devices,
         .comm = comm,
         .sync_bn = joins_bn,
+        .in_turn = in_turn,
     };
     struct plan_config part = shape;
     part.batch = WHOLE / comm_size(comm);
@@ -138,10 +142,10 @@ static struct status train_rank(struct comm *comm)
 {
     struct rig rig;
     struct pixel_batch batch;
-    rig_start(&rig, comm, DTYPE_F32);
-    begin(&rig, 1, false);
+    rig_start(&rig, comm, spread_dtype);
+    begin(&rig, spread_dtype == DTYPE_FP16 ? 256 : 1, false);
     for (uint64_t step = 0; step < STEPS; step++) {
-        pixel_batch_make(&batch, &shape, mini.classes, DTYPE_F32, step == 2, step);
+        pixel_batch_make(&batch, &shape, mini.classes, spread_dtype, step == 2, step);
         TRY(step_run(&rig, comm, &batch, step > 0));
         pixel_batch_done(&batch);
     }
@@ -200,7 +204,46 @@ static void test_joined_bn_of_processes(void **state)
     (void)state;
     joins_bn = true;
     check_spreads();
+    spread_dtype = DTYPE_FP16; /* fused */
+    check_spreads();
+    spread_dtype = DTYPE_F32;
     joins_bn = false;
+}
+
+/* One process lacks what the others could fuse: their sums would not meet, nor their turns. */
+static unsigned unlike;
+
+static struct status unlike_rank(struct comm *comm)
+{
+    struct rig rig;
+    struct pixel_batch batch;
+    if (comm_rank(comm) == unlike)
+        cudnn_standin_refuse(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR);
+    rig_start(&rig, comm, DTYPE_FP16);
+    const char *reason = rig.ops->plan_slow_reason(rig.train);
+    assert_non_null(reason);
+    assert_non_null(strstr(reason, comm_rank(comm) == unlike ? "no engine" : "another process"));
+    begin(&rig, 256, false);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        pixel_batch_make(&batch, &shape, mini.classes, DTYPE_FP16, false, step);
+        TRY(step_run(&rig, comm, &batch, step > 0));
+        pixel_batch_done(&batch);
+    }
+    rig_close(&rig);
+    assert_int_equal(standin_leaks(), 0);
+    return OK;
+}
+
+static void test_unlike_processes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        unlike = (unsigned)i / 3;
+        joins_bn = i % 3 != 1;
+        in_turn = i % 3 != 0;
+        run_well(2, 1, unlike_rank);
+    }
+    joins_bn = in_turn = false;
 }
 
 /* Only the last device's gradients overflow: no device updates, on all the scale halves. */
@@ -368,6 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_of_processes),
         cmocka_unit_test(test_joined_bn_of_processes),
+        cmocka_unit_test(test_unlike_processes),
         cmocka_unit_test(test_all_skip_together),
         cmocka_unit_test(test_a_lost_process_is_named),
         cmocka_unit_test(test_a_failed_device_lets_the_others_go),

@@ -4,14 +4,14 @@
  * sums run while backward does. */
 
 /* Whatever the order in which streams come to their work, the result is the same bits. */
-static void check_orders(int devices, bool joins_bn)
+static void check_orders(int devices, enum train_dtype dtype, bool joins_bn)
 {
     struct standin_options options = {.devices = devices};
-    struct outcome expected = training_run(&options, joins_bn);
+    struct outcome expected = training_run(&options, dtype, joins_bn);
     assert_false(expected.failed);
     options.order = STANDIN_DEFERRED;
     for (options.seed = 1; options.seed <= 8; options.seed++) {
-        struct outcome outcome = training_run(&options, joins_bn);
+        struct outcome outcome = training_run(&options, dtype, joins_bn);
         if (!outcomes_are_same(&outcome, &expected))
             print_error("%d devices, seed %d\n", devices, (int)options.seed);
         assert_true(outcomes_are_same(&outcome, &expected));
@@ -24,14 +24,16 @@ static void test_orders(void **state)
 {
     (void)state;
     for (int devices = 1; devices <= 4; devices *= 2)
-        check_orders(devices, false);
+        check_orders(devices, DTYPE_F32, false);
 }
 
 static void test_orders_with_joined_bn(void **state)
 {
     (void)state;
-    check_orders(2, true);
-    check_orders(4, true);
+    check_orders(2, DTYPE_F32, true);
+    check_orders(4, DTYPE_F32, true);
+    check_orders(2, DTYPE_FP16, true);
+    check_orders(4, DTYPE_FP16, true);
 }
 
 /* Work on the stream on which most work of a device runs. */

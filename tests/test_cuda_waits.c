@@ -1,85 +1,16 @@
-#include "tests/cuda/stream_training.h"
-
-#include <sys/wait.h>
-
-/* Stand-ins run what may run at the same time in a random order, so that a wait that is missing
- * gives other numbers: the backend's own waits are taken away one by one, and each must be missed.
- */
-
-/* Whether a training ends with something else, or does not come to its end: sums that wait for each
- * other for ever end the process, so it is one of its own. */
-static bool training_differs(const struct standin_options *options, bool joins_bn,
-                             const struct outcome *expected)
-{
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (!freopen("/dev/null", "w", stderr))
-            _exit(2);
-        struct outcome outcome = training_run(options, joins_bn);
-        _exit(outcomes_are_same(&outcome, expected) ? 0 : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_false(WIFEXITED(status) && WEXITSTATUS(status) > 1);
-    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-}
-
-enum { STREAMS = 3 /* of a device */, MOST_ORDERS = 10 * STREAMS };
-
-/* Whether some of so many orders of work gives something else. What a wait is for has to come late
- * to show that it is missing, so each of the device's streams is starved in turn. */
-static bool some_order_differs(struct standin_options *options, unsigned orders, bool joins_bn,
-                               const struct outcome *expected)
-{
-    bool differs = false;
-    for (options->seed = 0; options->seed < orders && !differs; options->seed++) {
-        options->starved_stream = 1 + options->seed % STREAMS;
-        differs = training_differs(options, joins_bn, expected);
-    }
-    return differs;
-}
-
-/* No wait is there for nothing: without any one of them some order gives something else. Devices
- * run the same code, so of several each wait is taken from one, in turn. */
-static void check_waits(int devices, bool joins_bn)
-{
-    struct standin_options options = {.devices = devices};
-    struct outcome expected = training_run(&options, joins_bn);
-    const unsigned waits = standin_waits(0);
-    assert_true(waits > STEPS);
-    options.order = STANDIN_DEFERRED;
-    assert_false(some_order_differs(&options, STREAMS, joins_bn, &expected));
-    options.standstill_ms = 250;
-    for (unsigned wait = 1; wait <= waits; wait++) {
-        options.ignored_device = options.starved_device = (int)wait % devices;
-        options.ignored_wait = wait;
-        bool missed = some_order_differs(&options, MOST_ORDERS, joins_bn, &expected);
-        if (!missed)
-            print_error("%d devices: nothing misses wait %u of %u\n", devices, wait, waits);
-        assert_true(missed);
-    }
-    memory_free(expected.values);
-}
+#include "tests/cuda/stream_waits.h"
 
 static void test_waits(void **state)
 {
     (void)state;
-    check_waits(1, false);
-    check_waits(2, false);
-}
-
-static void test_waits_with_joined_bn(void **state)
-{
-    (void)state;
-    check_waits(2, true);
+    check_waits(1, DTYPE_F32, false);
+    check_waits(2, DTYPE_F32, false);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_waits_with_joined_bn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

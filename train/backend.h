@@ -78,6 +78,8 @@ struct backend_config {
     bool deterministic;
     bool tune;              /* time the plans that are to choose from */
     const char *plan_cache; /* folder of plans made before, borrowed for the call; NULL: none */
+    bool in_turn; /* of several processes, which all open the same plans, rank 0 makes them first,
+                   * and the others find in plan_cache what it chose */
     /* The backend is only asked what training would take: nothing is allocated on the device,
      * computed or compiled there, so that none needs to be. Only those functions may be called that
      * open and close, store_begin, store_average, memory, plan_slow_reason and plan_choices. */

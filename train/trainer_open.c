@@ -90,19 +90,15 @@ static bool keeps_plans(const struct trainer *trainer)
     return trainer->options->deterministic && !trainer->options->evaluate;
 }
 
-/* With kept plans rank 0 chooses, and the others find what it chose. */
 static struct status plan_open(struct trainer *trainer, const struct plan_config *config,
                                struct plan **ret_plan)
 {
     const struct model *model = trainer->model;
-    const bool in_turn = keeps_plans(trainer), first = comm_rank(trainer->comm) == 0;
-    if (in_turn && !first)
-        TRY(comm_barrier(trainer->comm));
     TRY(model->ops->plan_open(model->store, config, ret_plan));
     const char *slow_reason = backend_slow_reason(model->ops, *ret_plan);
-    if (slow_reason && first)
+    if (slow_reason && comm_rank(trainer->comm) == 0)
         log_note("training takes slower operations than usual: %s", slow_reason);
-    return in_turn && first ? comm_barrier(trainer->comm) : OK;
+    return OK;
 }
 
 static struct status device_open(struct trainer *trainer)
@@ -114,6 +110,7 @@ static struct status device_open(struct trainer *trainer)
     struct backend_config config = train_options_backend(options, trainer->comm);
     config.tune = options->tune;
     config.plan_cache = plans;
+    config.in_turn = plans != NULL;
     TRY(model_open(trainer->network, device_names[options->device], &config, &trainer->model));
     enum train_dtype dtype = trainer->model->ops->dtype(trainer->model->backend);
     const struct checkpoint *checkpoint = trainer->checkpoint;

@@ -48,5 +48,8 @@ expect_stdout '^batch = 2 devices x 4, '
 expect_stdout '^ +[0-9]+ x sbr_conv_stats n4 c64 h16 w16 k64 r3 s1 p1 fp16: engine [0-9]+, workspace [0-9]+$'
 expect_stdout ' of 138\.[0-9]+ GiB are needed'
 expect_stdout '^the largest batch that fits is [0-9]+ images a device, -b [0-9]*[02468]; the next one '
+headrace_ok train "${small[@]}" --plan --plan-device h200 --gpus 2 --sync-bn
+expect_stdout '^ +[0-9]+ x sbr_conv_stats n4 c64 h16 w16 k64 r3 s1 p1 fp16: engine [0-9]+, workspace [0-9]+$'
+expect_stdout '^ +[0-9]+ x bn_finalize n4 c64 h16 w16 of 2048 fp16: engine '
 headrace train "${small[@]}" --plan --plan-device h200 --gpus 3
 expect_error 2 'a batch of 8 cannot be divided evenly over .*3 devices.*take --batch-size 6 or 9'

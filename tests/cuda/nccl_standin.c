@@ -255,6 +255,56 @@ static void sum_release(void *context)
     free(work);
 }
 
+/* What a thread has begun as a group is queued when it ends: work that has to come after it, and
+ * was put on the stream before that, would be found out. */
+enum { MOST_GROUPED = 8 };
+static _Thread_local struct {
+    bool is_open;
+    size_t count;
+    struct {
+        struct sum_work *work;
+        cudaStream_t stream;
+    } sums[MOST_GROUPED];
+} group;
+
+static ncclResult_t sum_queue(struct sum_work *work, cudaStream_t stream)
+{
+    const struct standin_work queued = {
+        .label = "sum over the devices",
+        .bytes = work->count * sizeof(float),
+        .try_run = sum_try,
+        .foreign = work->comm->has_foreign,
+        .context = work,
+        .release = sum_release,
+    };
+    return standin_enqueue(stream, &queued) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+/* nccl.h leaves open what these take. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+ncclResult_t ncclGroupStart(void)
+{
+    require(!group.is_open, "a group within a group");
+    group.is_open = true;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    ncclResult_t result = ncclSuccess;
+    require(group.is_open, "the end of a group that was not begun");
+    for (size_t i = 0; i < group.count; i++) {
+        ncclResult_t queued = sum_queue(group.sums[i].work, group.sums[i].stream);
+        if (result == ncclSuccess)
+            result = queued;
+    }
+    group.is_open = false;
+    group.count = 0;
+    return result;
+}
+
 ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            cudaStream_t stream)
@@ -270,13 +320,10 @@ ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
     require(work != NULL, "no memory");
     *work = (struct sum_work){comm, sendbuff, recvbuff, count};
     atomic_fetch_add(&comm->references, 1);
-    const struct standin_work queued = {
-        .label = "sum over the devices",
-        .bytes = count * sizeof(float),
-        .try_run = sum_try,
-        .foreign = comm->has_foreign,
-        .context = work,
-        .release = sum_release,
-    };
-    return standin_enqueue(stream, &queued) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+    if (!group.is_open)
+        return sum_queue(work, stream);
+    require(group.count < MOST_GROUPED, "a group of too many sums");
+    group.sums[group.count].work = work;
+    group.sums[group.count++].stream = stream;
+    return ncclSuccess;
 }

@@ -82,13 +82,14 @@ TEST_HELPER bool outcome_read(const struct backend_ops *ops, const struct networ
 }
 
 /* A whole training under the stand-ins' options. */
-TEST_HELPER struct outcome training_run(const struct standin_options *options, bool joins_bn)
+TEST_HELPER struct outcome training_run(const struct standin_options *options,
+                                        enum train_dtype dtype, bool joins_bn)
 {
     static const double rates[] = {.1, .05, .02};
     static const struct update_rule rule = {
         .momentum = .9, .weight_decay = 1e-3, .rates = rates, .rate_count = 3, .scale.value = 1};
     const struct backend_ops *ops = headrace_backend_module()->ops;
-    const struct backend_config config = {.dtype = DTYPE_F32, .sync_bn = joins_bn};
+    const struct backend_config config = {.dtype = dtype, .sync_bn = joins_bn};
     struct plan_config shape = {.batch = 4, .height = mini.height, .width = mini.width};
     struct outcome outcome = {0};
     struct pixel_batch batches[STEPS];
@@ -105,7 +106,7 @@ TEST_HELPER struct outcome training_run(const struct standin_options *options, b
     initialise_parameters(network, ops, store, 1);
     assert_ok(ops->store_begin(store, &rule));
     for (int i = 0; i < STEPS; i++)
-        pixel_batch_make(&batches[i], &shape, mini.classes, DTYPE_F32, false, (uint64_t)i);
+        pixel_batch_make(&batches[i], &shape, mini.classes, dtype, false, (uint64_t)i);
 
     const struct step_input input = {.images = batches[0].pixels,
                                      .labels = batches[0].labels,

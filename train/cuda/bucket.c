@@ -7,7 +7,7 @@
 static const uint64_t most_elements = (25u << 20) / sizeof(float);
 enum { PARTS = 8 };
 
-/* By parameter: the last op that writes its gradient. */
+/* By parameter: the last op that writes its gradient, or reads it as it is on this device. */
 static void last_ops_find(const struct program *program, size_t *ret_last_ops)
 {
     for (size_t i = 0; i < program->op_count; i++)

@@ -71,12 +71,18 @@ struct status collective_check(struct collective *collective)
     return OK;
 }
 
-struct status collective_sum(struct collective *collective, const float *from, float *to,
+struct status collective_sum(struct collective *collective, const struct summand *summands,
                              size_t count, cudaStream_t stream)
 {
-    TRY_NCCL(ncclAllReduce(from, to, count, ncclFloat32, ncclSum, collective->comm, stream),
-             collective->comm);
-    return OK;
+    ncclResult_t result = ncclSuccess;
+    TRY_NCCL(ncclGroupStart(), collective->comm);
+    for (size_t i = 0; i < count && result == ncclSuccess; i++)
+        result = ncclAllReduce(summands[i].from, summands[i].to, summands[i].count, ncclFloat32,
+                               ncclSum, collective->comm, stream);
+    const ncclResult_t ended = ncclGroupEnd(); /* whatever came before: a group is the thread's */
+    if (result == ncclSuccess)
+        result = ended;
+    return result == ncclSuccess ? OK : nccl_failure(result, "ncclAllReduce", collective->comm);
 }
 
 struct status collective_version(int *ret_major, int *ret_minor, int *ret_patch)

@@ -29,9 +29,15 @@ void collective_abort(struct collective *collective);
  * for nothing. */
 struct status collective_check(struct collective *collective);
 
-/* Puts to = the sum of `from` over all devices on `stream`; both are device memory and may be the
- * same. May be captured. */
-struct status collective_sum(struct collective *collective, const float *from, float *to,
+/* `count` floats that become to = the sum of `from` over all devices; both are device memory and
+ * may be the same. */
+struct summand {
+    const float *from;
+    float *to;
+    size_t count;
+};
+/* Puts `count` sums on `stream`, which NCCL makes in one go. May be captured. */
+struct status collective_sum(struct collective *collective, const struct summand *summands,
                              size_t count, cudaStream_t stream);
 
 /* "NCCL 2.28.9" */

@@ -265,11 +265,11 @@ struct status device_upload(const struct device *device, void *target, const voi
     return OK;
 }
 
-struct status device_sum(struct device *device, float *values, size_t count)
+struct status device_sum(struct device *device, const struct summand *summands, size_t count)
 {
     TRY_CUDA(cudaEventRecord(device->summand, device->compute));
     TRY_CUDA(cudaStreamWaitEvent(device->reduce, device->summand, 0));
-    TRY(collective_sum(device->collective, values, values, count, device->reduce));
+    TRY(collective_sum(device->collective, summands, count, device->reduce));
     TRY_CUDA(cudaEventRecord(device->summed, device->reduce));
     TRY_CUDA(cudaStreamWaitEvent(device->compute, device->summed, 0));
     return OK;

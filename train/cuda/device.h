@@ -78,9 +78,9 @@ struct status device_open_event(const struct device *device, cudaEvent_t *ret_ev
 struct status device_upload(const struct device *device, void *target, const void *source,
                             size_t size_bytes);
 
-/* Puts the sum of `values`, device memory, in place over all devices between what was put on the
- * compute stream before and what comes after. May be captured. */
-struct status device_sum(struct device *device, float *values, size_t count);
+/* Puts sums over all devices between what was put on the compute stream before and what comes
+ * after. May be captured. */
+struct status device_sum(struct device *device, const struct summand *summands, size_t count);
 
 /* Makes a graph of what `fn` puts on the compute stream. */
 typedef struct status capture_fn(void *context);

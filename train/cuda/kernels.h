@@ -211,7 +211,8 @@ cudaError_t kernel_bn_sums(const struct bn_layer *layer, cudaStream_t stream);
 cudaError_t kernel_bn_normalise(const struct bn_layer *layer, cudaStream_t stream);
 /* dy, x, y, mean, invstd -> sums: dbeta and dgamma of this device, which are written too. */
 cudaError_t kernel_bn_backward_sums(const struct bn_layer *layer, cudaStream_t stream);
-/* And gamma, the sums of all devices -> dx, dz. */
+/* And gamma, the sums of all devices -> dx, dz. They may come from something else than
+ * kernel_bn_backward_sums; y is read with a ReLU only. */
 cudaError_t kernel_bn_propagate(const struct bn_layer *layer, cudaStream_t stream);
 
 /* --- Blur

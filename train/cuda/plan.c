@@ -4,15 +4,20 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "train/comm.h"
 #include "train/cuda/errors.h"
 
-/* Whether to try the fused patterns, which cuDNN has for fp16 alone. HEADRACE_CUDA_FUSION=0 leaves
- * them out, to compare. */
-static bool fusion_wanted(const struct plan *plan)
+/* cuDNN has fused patterns for fp16 alone. */
+static bool can_be_fused(const struct plan *plan)
+{
+    return plan->config.mode == PLAN_TRAIN && plan->backend->config.dtype == DTYPE_FP16;
+}
+
+/* HEADRACE_CUDA_FUSION=0 leaves fused patterns out, to compare. */
+static bool fusion_is_left_out(void)
 {
     const char *asked = getenv("HEADRACE_CUDA_FUSION");
-    return plan->config.mode == PLAN_TRAIN && plan->backend->config.dtype == DTYPE_FP16 &&
-           !plan->backend->joins_bn && (!asked || strcmp(asked, "0") != 0);
+    return asked && strcmp(asked, "0") == 0;
 }
 
 /* Writes the program and makes it ready on the first device. Fails with STATUS_UNSUPPORTED where
@@ -22,16 +27,45 @@ static struct status program_make(struct plan *plan, bool fused)
     const struct program_config config = {
         .mode = plan->config.mode,
         .fused = fused,
-        .synchronised = plan->config.mode == PLAN_TRAIN && plan->backend->joins_bn,
+        .joined = plan->config.mode == PLAN_TRAIN && plan->backend->joins_bn
+                      ? plan->backend->rank_count
+                      : 0,
         .batch = plan->share,
         .height = plan->config.height,
         .width = plan->config.width,
     };
+    if (fused && fusion_is_left_out())
+        FAIL(STATUS_UNSUPPORTED, "HEADRACE_CUDA_FUSION is 0");
     TRY(program_open(plan->store->network, &config, &plan->program));
     if (config.mode == PLAN_TRAIN)
         TRY(bucket_list_make(plan->program, plan->store->map, &plan->buckets));
     TRY(device_enter(&plan->backend->devices[0]));
     return replica_plan_open(plan, &plan->backend->devices[0], 0);
+}
+
+/* The processes other than this one; NULL: there are none, or none is asked. */
+static struct comm *others_of(const struct plan *plan)
+{
+    const struct backend_config *config = &plan->backend->config;
+    return config->comm && comm_size(config->comm) > 1 && !config->forecast ? config->comm : NULL;
+}
+
+/* program_make, before those of the other processes or after rank 0's where they take turns. */
+static struct status program_make_in_turn(struct plan *plan, bool fused)
+{
+    struct comm *comm = plan->backend->config.in_turn ? others_of(plan) : NULL;
+    if (comm && comm_rank(comm) > 0)
+        TRY(comm_barrier(comm));
+    struct status status = program_make(plan, fused);
+    if (!comm || comm_rank(comm) > 0)
+        return status;
+    if (status.code != STATUS_UNSUPPORTED)
+        TRY(status);
+    struct status told = comm_barrier(comm);
+    if (told.code == STATUS_DONE)
+        return status;
+    status_ignore(status);
+    return told;
 }
 
 static void program_drop(struct plan *plan)
@@ -40,6 +74,40 @@ static void program_drop(struct plan *plan)
     plan->replicas[0] = (struct plan_replica){0};
     bucket_list_done(&plan->buckets);
     program_close(MOVE(plan->program));
+}
+
+/* Whether a process lacks fused patterns. All have to take the same ones where the sums of
+ * --sync-bn meet in the order of the operations, and where they take turns. */
+static struct status missing_somewhere(const struct plan *plan, bool missing_here,
+                                       bool *ret_missing)
+{
+    const bool alike = plan->backend->joins_bn || plan->backend->config.in_turn;
+    struct comm *comm = alike ? others_of(plan) : NULL;
+    uint64_t missing = missing_here;
+    if (comm)
+        TRY(comm_max_u64(comm, &missing, 1));
+    *ret_missing = missing != 0;
+    return OK;
+}
+
+/* The program with fused patterns, or none, and the reason, where they are missing. */
+static struct status fused_make(struct plan *plan)
+{
+    bool missing;
+    struct status status = program_make_in_turn(plan, true);
+    if (status.code != STATUS_UNSUPPORTED)
+        TRY(status);
+    TRY(missing_somewhere(plan, status.code == STATUS_UNSUPPORTED, &missing));
+    if (!missing)
+        return OK;
+    struct status copied =
+        string_copy(status.code == STATUS_UNSUPPORTED
+                        ? status_message(&status)
+                        : "another process has no plan for faster ones, and all take the same",
+                    &plan->slow_reason);
+    status_ignore(status);
+    program_drop(plan);
+    return copied;
 }
 
 static struct status other_open(struct device *device, unsigned index, void *context)
@@ -66,15 +134,10 @@ static struct status plan_init(struct plan *plan)
         TRY(store_need_folded(plan->store));
     if (config->adds)
         TRY(store_need_fresh(plan->store));
-    const bool fused = fusion_wanted(plan);
-    struct status status = program_make(plan, fused);
-    if (fused && status.code == STATUS_UNSUPPORTED) {
-        TRY(string_copy(status_message(&status), &plan->slow_reason));
-        status_ignore(status);
-        program_drop(plan);
-        status = program_make(plan, false);
-    }
-    TRY(status);
+    if (can_be_fused(plan))
+        TRY(fused_make(plan));
+    if (!plan->program)
+        TRY(program_make_in_turn(plan, false));
     /* cuDNN compiles some plans: the other devices find them in the planner's cache. */
     return backend_each(plan->backend, other_open, plan);
 }

@@ -15,8 +15,8 @@
  *     reduce            in the graph: [forwarded] ── mean of running statistics
  *              ── [ready] ── sum of the bucket ── … ── (reduced)
  *
- * With --sync-bn each normalisation also waits for a sum on the reduce stream, and running
- * statistics need no mean: they are the same everywhere.
+ * With --sync-bn each normalisation also waits for a sum on the reduce stream, both ways, and
+ * running statistics need no mean: they are the same everywhere.
  *
  * where (x) is the record of an event and [x] the wait for it. */
 

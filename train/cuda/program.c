@@ -135,7 +135,7 @@ static struct status bn_train(struct walk *walk, size_t i, bool relu, struct ope
     op.operands[TENSOR_Y] = *ret_output = program_tensor(walk->program);
     op.operands[TENSOR_Z] = z;
     const struct pattern_shape shape = walk_shape(walk, i);
-    if (walk->program->config.synchronised) {
+    if (walk->program->config.joined) {
         op.kind = OP_SYNC_BN;
         op.shape = shape;
         op.relu = relu;

@@ -33,13 +33,17 @@ enum op_kind {
     OP_SYNC_BN,     /* x, scale, bias, running_mean, running_var [, z] -> y, mean, invstd, sum, with
                      * the statistics of all devices */
     OP_SYNC_BN_BACKWARD, /* x, dy, y, scale, mean, invstd -> dx, dscale, dbias, sum [, dz] */
+    OP_SYNC_SUMS,        /* sum, square_sum: become those of all devices, in one go with those of
+                          * such an op right before or behind */
+    OP_SYNC_DBN_APPLY, /* x, dy, scale, mean, invstd, dscale, dbias -> dx, sum: on from the gradient
+                        * at BN(x), with this device's sums of it */
 };
 
 struct op {
     enum op_kind kind;
     size_t plan;                /* OP_PATTERN: into the program's plans */
-    struct pattern_shape shape; /* OP_BLUR, OP_SYNC_BN: batch, height, width, in */
-    bool relu;                  /* OP_SYNC_BN: y is not negative */
+    struct pattern_shape shape; /* OP_BLUR, OP_SYNC_…: batch, height, width, in */
+    bool relu;                  /* OP_SYNC_BN and its way back: y is not negative */
     struct operand operands[TENSOR_COUNT];
 };
 
@@ -58,7 +62,8 @@ struct program_config {
     enum plan_mode mode;
     bool fused; /* training: BN and ReLU are parts of the convolutions around them where they can be
                  */
-    bool synchronised; /* training: BN by the statistics of all devices; excludes `fused` */
+    uint32_t joined; /* training: devices that normalise by the statistics of all; 0: each by its
+                      * own */
     uint32_t batch, height, width;
 };
 

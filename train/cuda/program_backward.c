@@ -145,7 +145,8 @@ static struct op bn_operands(const struct op *finalize, struct operand x)
     return op;
 }
 
-/* A BN by itself, of x, whose gradient gets its tensor here. */
+/* A BN by itself, of x, whose gradient gets its tensor here. Sums of all devices are beyond cuDNN.
+ */
 static struct status affine_back(struct backward *backward, const struct op *forward,
                                  enum plan_tensor x, enum plan_tensor scale, struct operand dy,
                                  enum pattern pattern)
@@ -154,9 +155,18 @@ static struct status affine_back(struct backward *backward, const struct op *for
     const struct pattern_shape shape = backward->program->plans[forward->plan].shape;
     struct op op = bn_operands(&finalize, forward->operands[x]);
     op.operands[TENSOR_DY] = dy;
+    TRY(gradient_begin(backward, forward, forward->operands[x], &op.operands[TENSOR_DX]));
+    if (backward->program->config.joined) {
+        op.kind = OP_SYNC_BN_BACKWARD;
+        op.shape = shape;
+        op.relu = pattern == PATTERN_BN_RELU_BACKWARD;
+        if (op.relu)
+            op.operands[TENSOR_Y] = forward->operands[TENSOR_Y];
+        op.operands[TENSOR_SUM] = program_tensor(backward->program);
+        return program_push(backward->program, &op);
+    }
     if (pattern == PATTERN_BN_RELU_BACKWARD)
         op.operands[TENSOR_BIAS] = finalize.operands[TENSOR_BIAS];
-    TRY(gradient_begin(backward, forward, forward->operands[x], &op.operands[TENSOR_DX]));
     return program_add(backward->program, pattern, &shape, &op);
 }
 
@@ -194,6 +204,30 @@ static struct status applied_weight_back(struct backward *backward, const struct
     return program_push(backward->program, &cast);
 }
 
+/* From the gradient at BN(x), which `at_bn` makes with its sums, to that at x. */
+static struct status dbn_apply(struct backward *backward, const struct op *forward,
+                               const struct op *at_bn, const struct pattern_shape *shape)
+{
+    static const enum plan_tensor folded[] = {TENSOR_EQ_DY, TENSOR_EQ_X, TENSOR_EQ_DBIAS};
+    static const enum plan_tensor summed[] = {TENSOR_SCALE, TENSOR_MEAN, TENSOR_INVSTD,
+                                              TENSOR_DSCALE, TENSOR_DBIAS};
+    struct program *program = backward->program;
+    const struct operand x = at_bn->operands[TENSOR_X];
+    struct op op = {.kind = OP_SYNC_DBN_APPLY, .shape = *shape};
+    op.operands[TENSOR_X] = x;
+    op.operands[TENSOR_DY] = at_bn->operands[TENSOR_DX];
+    TRY(gradient_begin(backward, forward, x, &op.operands[TENSOR_DX]));
+    if (!program->config.joined) {
+        for (size_t i = 0; i < sizeof folded / sizeof *folded; i++)
+            op.operands[folded[i]] = at_bn->operands[folded[i]];
+        return program_add(program, PATTERN_DBN_APPLY, shape, &op);
+    }
+    for (size_t i = 0; i < sizeof summed / sizeof *summed; i++)
+        op.operands[summed[i]] = at_bn->operands[summed[i]];
+    op.operands[TENSOR_SUM] = program_tensor(program);
+    return program_push(program, &op);
+}
+
 /* A convolution of relu(BN(x)): the gradient at BN(x), and from there at x. */
 static struct status applied_conv_back(struct backward *backward, const struct op *forward)
 {
@@ -205,19 +239,17 @@ static struct status applied_conv_back(struct backward *backward, const struct o
                                         .height = shape.height,
                                         .width = shape.width,
                                         .in = shape.in};
-    struct op op = bn_operands(&finalize, x), apply = {0};
+    struct op op = bn_operands(&finalize, x);
     op.operands[TENSOR_BIAS] = finalize.operands[TENSOR_BIAS];
     TRY(applied_weight_back(backward, forward));
     op.operands[TENSOR_DY] = backward->gradients[forward->operands[TENSOR_Y].index];
     op.operands[TENSOR_W] = forward->operands[TENSOR_W];
-    op.operands[TENSOR_DX] = apply.operands[TENSOR_DY] = program_tensor(program);
-    op.operands[TENSOR_EQ_DY] = apply.operands[TENSOR_EQ_DY] = program_tensor(program);
-    op.operands[TENSOR_EQ_X] = apply.operands[TENSOR_EQ_X] = program_tensor(program);
-    op.operands[TENSOR_EQ_DBIAS] = apply.operands[TENSOR_EQ_DBIAS] = program_tensor(program);
+    op.operands[TENSOR_DX] = program_tensor(program);
+    op.operands[TENSOR_EQ_DY] = program_tensor(program);
+    op.operands[TENSOR_EQ_X] = program_tensor(program);
+    op.operands[TENSOR_EQ_DBIAS] = program_tensor(program);
     TRY(program_add(program, PATTERN_DGRAD_DRELU_DBN, &shape, &op));
-    apply.operands[TENSOR_X] = x;
-    TRY(gradient_begin(backward, forward, x, &apply.operands[TENSOR_DX]));
-    return program_add(program, PATTERN_DBN_APPLY, &plain, &apply);
+    return dbn_apply(backward, forward, &op, &plain);
 }
 
 /* A blur is its own transpose. */
@@ -241,6 +273,8 @@ static struct status op_back(struct backward *backward, const struct op *forward
         return blur_back(backward, forward);
     if (forward->kind == OP_SYNC_BN)
         return sync_bn_back(backward, forward);
+    if (forward->kind == OP_SYNC_SUMS)
+        return OK; /* as BN_FINALIZE */
     switch (backward->program->plans[forward->plan].pattern) {
     case PATTERN_CONV:
     case PATTERN_CONV_STATS:

@@ -2,7 +2,8 @@
 
 /* The fused forward pass, as the fastest published ResNet-50s have it: a convolution also sums up
  * its output for the BN behind it, and the next one applies BN and ReLU to its input as it reads
- * it, so that neither ever stands in memory. */
+ * it, so that neither ever stands in memory. Where devices normalise together, each layer's sums
+ * are made those of all before anything is made of them. */
 
 struct status fused_conv(struct walk *walk, size_t i)
 {
@@ -22,13 +23,27 @@ struct status fused_conv(struct walk *walk, size_t i)
                        &op);
 }
 
+/* Makes the sums that a BN is made of those of all devices, where they are joined. */
+static struct status sums_join(struct walk *walk, int bn)
+{
+    const int conv = walk->network->nodes[bn].inputs[0];
+    struct op op = {.kind = OP_SYNC_SUMS, .shape = walk_shape(walk, (size_t)bn)};
+    if (!walk->program->config.joined)
+        return OK;
+    op.operands[TENSOR_SUM] = walk->sums[conv][0];
+    op.operands[TENSOR_SQUARE_SUM] = walk->sums[conv][1];
+    return program_push(walk->program, &op);
+}
+
 /* The statistics of a BN from its convolution's sums. */
 static struct status bn_finalize(struct walk *walk, int bn)
 {
     const struct node *node = &walk->network->nodes[bn];
     const int conv = node->inputs[0], param = node->first_param;
-    const struct pattern_shape shape = walk_shape(walk, (size_t)bn);
+    struct pattern_shape shape = walk_shape(walk, (size_t)bn);
     struct op op = {0};
+    shape.statistics_count =
+        walk->program->config.joined * shape.batch * shape.height * shape.width;
     op.operands[TENSOR_SUM] = walk->sums[conv][0];
     op.operands[TENSOR_SQUARE_SUM] = walk->sums[conv][1];
     op.operands[TENSOR_SCALE] = param_at(PLACE_VALUE, param);
@@ -60,6 +75,7 @@ static struct op affine_op(const struct affine *affine)
 
 struct status fused_bn_relu(struct walk *walk, int bn, size_t relu)
 {
+    TRY(sums_join(walk, bn));
     TRY(bn_finalize(walk, bn));
     if (walk_only_consumer(walk, relu, NODE_CONV)) {
         walk->affines[relu] = walk->affines[bn];
@@ -74,6 +90,9 @@ struct status fused_bn_relu(struct walk *walk, int bn, size_t relu)
 struct status fused_add_relu(struct walk *walk, int main, int other, size_t relu)
 {
     const bool dual = walk->outputs[other].place == PLACE_NONE;
+    TRY(sums_join(walk, main));
+    if (dual)
+        TRY(sums_join(walk, other));
     TRY(bn_finalize(walk, main));
     if (dual)
         TRY(bn_finalize(walk, other));

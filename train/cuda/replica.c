@@ -35,7 +35,7 @@ static struct status plans_make(const struct plan *plan, struct device *device,
     for (size_t i = 0; i < plan->program->op_count; i++) {
         const struct op *op = &plan->program->ops[i];
         const struct pattern_shape *s = &op->shape;
-        if (op->kind != OP_SYNC_BN)
+        if (op->kind != OP_SYNC_BN && op->kind != OP_SYNC_BN_BACKWARD)
             continue;
         uint64_t needed =
             kernel_bn_workspace_bytes((uint32_t)(s->batch * s->height * s->width), (uint32_t)s->in);
@@ -68,7 +68,7 @@ static uint64_t operand_bytes(const struct plan *plan, const struct plan_replica
     if (op->kind == OP_BLUR)
         return (uint64_t)(shape->batch * shape->height * shape->width * shape->in) *
                io_bytes(plan->backend->config.dtype);
-    if (op->kind == OP_SYNC_BN || op->kind == OP_SYNC_BN_BACKWARD)
+    if (op->kind == OP_SYNC_BN || op->kind == OP_SYNC_BN_BACKWARD || op->kind == OP_SYNC_DBN_APPLY)
         return bn_tensor_bytes(plan, shape, tensor);
     return 0; /* what these ops touch has its size from a pattern */
 }

@@ -96,17 +96,15 @@ static struct status blur_run(const struct run *run, const struct op *op)
     return OK;
 }
 
-/* A BN by the statistics of all devices: this one's sums, those of all, what follows from them. */
-static struct status sync_bn_run(const struct run *run, const struct op *op)
+/* What the kernels are to know of a BN by the statistics of all devices. */
+static struct bn_layer bn_layer_of(const struct run *run, const struct op *op)
 {
     const struct pattern_shape *shape = &op->shape;
     const uint32_t rows = (uint32_t)(shape->batch * shape->height * shape->width);
-    const bool backward = op->kind == OP_SYNC_BN_BACKWARD;
-    struct device *device = run->device;
-    const struct bn_layer layer = {
+    return (struct bn_layer){
         .rows = rows,
         .channels = (uint32_t)shape->in,
-        .all_rows = (uint64_t)rows * run->plan->backend->rank_count,
+        .all_rows = (uint64_t)rows * run->plan->program->config.joined,
         .epsilon = (float)BN_EPSILON,
         .momentum = (float)BN_MOMENTUM,
         .relu = op->relu,
@@ -128,11 +126,49 @@ static struct status sync_bn_run(const struct run *run, const struct op *op)
         .dgamma = operand_of(run, op, TENSOR_DSCALE),
         .dbeta = operand_of(run, op, TENSOR_DBIAS),
     };
+}
+
+/* The sums of this device, those of all, what follows from them. */
+static struct status sync_bn_run(const struct run *run, const struct op *op)
+{
+    const bool backward = op->kind == OP_SYNC_BN_BACKWARD;
+    const struct bn_layer layer = bn_layer_of(run, op);
+    const struct summand sums = {layer.sums, layer.sums, 2 * (size_t)layer.channels};
+    struct device *device = run->device;
     TRY_CUDA(backward ? kernel_bn_backward_sums(&layer, device->compute)
                       : kernel_bn_sums(&layer, device->compute));
-    TRY(device_sum(device, layer.sums, 2 * (size_t)layer.channels));
+    TRY(device_sum(device, &sums, 1));
     TRY_CUDA(backward ? kernel_bn_propagate(&layer, device->compute)
                       : kernel_bn_normalise(&layer, device->compute));
+    return OK;
+}
+
+/* The sums that a convolution made of its output, or those of both that end a block. */
+static struct status sync_sums_run(const struct run *run, const struct op *op)
+{
+    struct summand sums[4];
+    size_t count = 0;
+    if (op > run->plan->program->ops && op[-1].kind == OP_SYNC_SUMS)
+        return OK; /* they went with that one's */
+    for (; op->kind == OP_SYNC_SUMS && count < ARRAY_LENGTH(sums); op++) {
+        const size_t channels = (size_t)op->shape.in;
+        float *sum = operand_of(run, op, TENSOR_SUM);
+        float *squares = operand_of(run, op, TENSOR_SQUARE_SUM);
+        sums[count++] = (struct summand){sum, sum, channels};
+        sums[count++] = (struct summand){squares, squares, channels};
+    }
+    return device_sum(run->device, sums, count);
+}
+
+/* This device's sums are its gradients of β and γ, which stay as they are. */
+static struct status sync_dbn_apply_run(const struct run *run, const struct op *op)
+{
+    const struct bn_layer layer = bn_layer_of(run, op);
+    const size_t channels = layer.channels;
+    const struct summand sums[] = {{layer.dbeta, layer.sums, channels},
+                                   {layer.dgamma, layer.sums + channels, channels}};
+    TRY(device_sum(run->device, sums, ARRAY_LENGTH(sums)));
+    TRY_CUDA(kernel_bn_propagate(&layer, run->device->compute));
     return OK;
 }
 
@@ -156,6 +192,10 @@ static struct status op_run(const struct run *run, const struct op *op)
     case OP_SYNC_BN:
     case OP_SYNC_BN_BACKWARD:
         return sync_bn_run(run, op);
+    case OP_SYNC_SUMS:
+        return sync_sums_run(run, op);
+    case OP_SYNC_DBN_APPLY:
+        return sync_dbn_apply_run(run, op);
     }
     return OK;
 }
@@ -173,8 +213,8 @@ static struct status bucket_run(const struct run *run, size_t i)
         return OK;
     TRY_CUDA(cudaEventRecord(run->replica->ready[i], run->device->compute));
     TRY_CUDA(cudaStreamWaitEvent(run->device->reduce, run->replica->ready[i], 0));
-    return collective_sum(run->device->collective, gradients, gradients, count,
-                          run->device->reduce);
+    return collective_sum(run->device->collective, &(struct summand){gradients, gradients, count},
+                          1, run->device->reduce);
 }
 
 /* Gives all devices the mean of their running statistics, which forward has moved, while backward
@@ -187,7 +227,7 @@ static struct status statistics_run(const struct run *run)
     const uint64_t count = map->total - map->trained;
     TRY_CUDA(cudaEventRecord(run->replica->forwarded, run->device->compute));
     TRY_CUDA(cudaStreamWaitEvent(run->device->reduce, run->replica->forwarded, 0));
-    TRY(collective_sum(run->device->collective, statistics, statistics, count,
+    TRY(collective_sum(run->device->collective, &(struct summand){statistics, statistics, count}, 1,
                        run->device->reduce));
     TRY_CUDA(kernel_scale(statistics, 1 / (float)run->plan->backend->rank_count, count,
                           run->device->reduce));
@@ -201,7 +241,7 @@ static struct status program_run(void *context)
     const struct program *program = run->plan->program;
     const struct bucket_list *buckets = &run->plan->buckets;
     for (size_t i = 0; i < program->op_count; i++) {
-        if (run->reduces && i == program->backward_begin && !program->config.synchronised)
+        if (run->reduces && i == program->backward_begin && !program->config.joined)
             TRY(statistics_run(run));
         TRY(op_run(run, &program->ops[i]));
         while (run->next_bucket < buckets->count && buckets->buckets[run->next_bucket].last_op == i)
