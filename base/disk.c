@@ -113,6 +113,8 @@ static struct status open_with(const char *path, int flags, int *ret_fd)
         while (fd < 0 && errno == EINTR);
         error = fd < 0 ? errno : 0;
     }
+    if (error == ELOOP && flags & O_NOFOLLOW)
+        FAIL(STATUS_IO, "'%s' is a symbolic link, expected a file or nothing; remove it", path);
     if (error)
         return call_failed(error, "create", path);
     *ret_fd = fd;
@@ -126,7 +128,7 @@ struct status disk_create(const char *path, int flags, int *ret_fd)
 
 struct status disk_open(const char *path, int *ret_fd)
 {
-    return open_with(path, O_RDWR, ret_fd);
+    return open_with(path, O_RDWR | O_NOFOLLOW, ret_fd);
 }
 
 struct status disk_allocate(int fd, const char *path, uint64_t size_bytes)

@@ -15,7 +15,9 @@
 
 /* Opens for writing; `flags` are those of open(2) beside O_WRONLY | O_CREAT. */
 struct status disk_create(const char *path, int flags, int *ret_fd);
-/* Opens for reading and writing; made where it is missing. */
+/* Opens for reading and writing; made where it is missing. Fails with STATUS_IO for a symbolic
+ * link.
+ */
 struct status disk_open(const char *path, int *ret_fd);
 /* Cuts a file or lengthens it by zeros, and has the disk keep room for all of it. What fails leaves
  * a longer file as long as it was. */

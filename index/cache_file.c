@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/disk.h"
@@ -105,6 +106,34 @@ struct found {
     struct cache_geometry geometry;
 };
 
+/* The two files are not one. */
+static struct status files_differ(const struct cache *cache)
+{
+    struct stat table, data;
+    if (fstat(cache->table_fd, &table) < 0 || fstat(cache->data_fd, &data) < 0)
+        return status_errno(errno, "cannot look at '%s'", cache->table_path);
+    if (table.st_dev == data.st_dev && table.st_ino == data.st_ino)
+        FAIL(STATUS_CORRUPT, "'%s' and '%s' are one file; remove both, or give another folder",
+             cache->table_path, cache->data_path);
+    return OK;
+}
+
+/* Whether the data of `data_bytes` is that of a cache, to which the table's header belongs: caches
+ * before version 4 did not say so in it. */
+static struct status data_look(const struct cache *cache, const struct cache_header *header,
+                               uint64_t data_bytes)
+{
+    char magic[sizeof CACHE_DATA_MAGIC] = {0};
+    bool is_old = header->version < CACHE_VERSION && header->blocks > 0 &&
+                  data_bytes == (uint64_t)header->blocks * CACHE_BLOCK_BYTES;
+    if (data_bytes >= sizeof magic)
+        TRY(file_read_at(cache->data_fd, cache->data_path, magic, sizeof magic, 0));
+    if (data_bytes > 0 && !is_old && memcmp(magic, CACHE_DATA_MAGIC, sizeof magic) != 0)
+        FAIL(STATUS_CORRUPT, "'%s' is not the data of a cache; remove it, or give another folder",
+             cache->data_path);
+    return OK;
+}
+
 static struct status table_look(const struct cache *cache, struct found *ret_found)
 {
     struct cache_header header = {0};
@@ -112,25 +141,22 @@ static struct status table_look(const struct cache *cache, struct found *ret_fou
     *ret_found = (struct found){0};
     TRY(file_size(cache->table_fd, cache->table_path, &table_bytes));
     TRY(file_size(cache->data_fd, cache->data_path, &data_bytes));
-    if (table_bytes == 0)
-        return OK;
+    TRY(files_differ(cache));
     const size_t length = offsetof(struct cache_header, holder);
-    static const char unwritten[sizeof header.magic];
     if (table_bytes >= length)
         TRY(file_read_at(cache->table_fd, cache->table_path, &header, length, 0));
-    bool is_ours = memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) == 0;
-    if (!is_ours && (table_bytes < length || memcmp(header.magic, unwritten, sizeof unwritten)))
+    if (table_bytes > 0 && memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) != 0)
         FAIL(STATUS_CORRUPT,
              "'%s' is not the table of a cache; remove it and '%s', or give another folder",
              cache->table_path, cache->data_path);
-    ret_found->is_there = true;
-    if (!is_ours || !table_is_signed(&header))
-        return OK;
+    ret_found->is_there = table_bytes > 0;
+    if (!table_is_signed(&header))
+        return data_look(cache, &header, data_bytes);
     ret_found->geometry = cache_geometry_make(header.blocks, header.entries);
     ret_found->is_whole = table_bytes >= ret_found->geometry.table_bytes &&
                           data_bytes >= ret_found->geometry.data_bytes;
     ret_found->is_cut = !ret_found->is_whole;
-    return OK;
+    return data_look(cache, &header, data_bytes);
 }
 
 /* The entries of a table and the chains of their blocks, while its file changes its size. */
@@ -167,14 +193,22 @@ static struct status contents_take(struct cache *cache, const struct cache_geome
     return OK;
 }
 
+/* Says in a file whose it is, before it gets its length: so one that has a length and does not say
+ * so is somebody else's, even after a loss of power. */
+static struct status file_mark(int fd, const char *path, const void *head, size_t length)
+{
+    TRY(disk_write_at(fd, path, head, length, 0));
+    return disk_sync(fd, path);
+}
+
 /* Lays out a table of another size with what fits of the contents. A kill before it is signed
  * leaves a cache that is begun anew. */
 static struct status table_write(struct cache *cache, const struct cache_geometry *geometry,
                                  const struct contents *contents)
 {
-    static const struct cache_header unsigned_header = {0};
-    TRY(disk_write_at(cache->table_fd, cache->table_path, &unsigned_header,
-                      offsetof(struct cache_header, holder), 0));
+    static const struct cache_header unsigned_header = {.magic = CACHE_MAGIC};
+    TRY(file_mark(cache->table_fd, cache->table_path, &unsigned_header,
+                  offsetof(struct cache_header, holder)));
     TRY(disk_allocate(cache->table_fd, cache->table_path, geometry->table_bytes));
     TRY(disk_allocate(cache->data_fd, cache->data_path, geometry->data_bytes));
     TRY(table_map(cache, geometry));
@@ -202,6 +236,8 @@ static struct status table_resize(struct cache *cache, const struct found *found
                  cache->table_path);
     if (found->is_whole)
         TRY(contents_take(cache, &found->geometry, &contents));
+    else
+        TRY(file_mark(cache->data_fd, cache->data_path, CACHE_DATA_MAGIC, sizeof CACHE_DATA_MAGIC));
     if (geometry->data_bytes > found->geometry.data_bytes)
         TRY(disk_allocate(cache->data_fd, cache->data_path, geometry->data_bytes));
     return table_write(cache, geometry, &contents);
@@ -332,7 +368,7 @@ static uint32_t run_length(const uint32_t *blocks, uint32_t count)
 static struct status run_move(struct cache *cache, uint32_t block, uint8_t *bytes, size_t length,
                               bool is_write)
 {
-    uint64_t offset = (uint64_t)block * CACHE_BLOCK_BYTES;
+    uint64_t offset = CACHE_PAGE_BYTES + (uint64_t)block * CACHE_BLOCK_BYTES;
     if (cache->data && is_write)
         memcpy(cache->data + offset, bytes, length);
     else if (cache->data)

@@ -25,7 +25,7 @@ struct cache_geometry cache_geometry_make(uint32_t blocks, uint32_t entries)
         .entries = entries,
         .table_bytes =
             pages(CACHE_HEADER_BYTES + entries * entry_bytes + blocks * sizeof(uint32_t)),
-        .data_bytes = (uint64_t)blocks * CACHE_BLOCK_BYTES,
+        .data_bytes = CACHE_PAGE_BYTES + (uint64_t)blocks * CACHE_BLOCK_BYTES,
     };
 }
 
@@ -36,7 +36,7 @@ struct status cache_geometry_plan(uint64_t bytes, struct cache_geometry *ret_geo
     if (bytes < least_bytes)
         FAIL(STATUS_USAGE, "a cache of %llu bytes is too small, expected at least %llu",
              (unsigned long long)bytes, (unsigned long long)least_bytes);
-    uint64_t pairs = (bytes - CACHE_HEADER_BYTES - CACHE_PAGE_BYTES) / pair_bytes;
+    uint64_t pairs = (bytes - CACHE_HEADER_BYTES - 2 * CACHE_PAGE_BYTES) / pair_bytes;
     if (pairs > (CACHE_NONE - 1) / 2)
         pairs = (CACHE_NONE - 1) / 2;
     *ret_geometry = cache_geometry_make((uint32_t)(2 * pairs), (uint32_t)pairs);

@@ -23,7 +23,7 @@
 #include "base/status.h"
 
 enum {
-    CACHE_VERSION = 3,
+    CACHE_VERSION = 4,
     CACHE_HEADER_BYTES = 64 << 10,
     CACHE_BLOCK_BYTES = 8 << 10,
     CACHE_PAGE_BYTES = 4096, /* sizes of files are whole pages */
@@ -32,6 +32,9 @@ enum {
     CACHE_SESSIONS = 512,
 };
 #define CACHE_MAGIC "HRCACHE" /* 8 bytes with the zero */
+/* The data's: at its beginning, the first block stands behind a page. Files without are not a
+ * cache's, and never written to. */
+#define CACHE_DATA_MAGIC "HRCDATA"
 #define CACHE_NONE UINT32_MAX
 #define CACHE_AWAITED ((uint32_t)1 << 31)
 /* Added to the key of what nobody is known to need again, and of what somebody needs who does not

@@ -207,6 +207,76 @@ static void test_data_is_cut(void **state)
     assert_int_equal(records_count(cache, session), 20);
 }
 
+/* What stands at the places of a cache's files and is not its: it is refused by name and stays as
+ * it is. */
+static void test_files_of_others(void **state)
+{
+    (void)state;
+    struct cache *cache = NULL;
+    static uint8_t zeros[100000];
+    CLEANUP(buffer_done) struct buffer content = {0};
+    const char *folder = test_path("cache"), *mine = test_path("mine");
+    const char *const names[] = {"headrace-cache.table", "headrace-cache.data"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        const char *path = test_join(folder, names[i]);
+        const char *refusal = i ? "not the data of a cache" : "not the table of a cache";
+        assert_ok(folder_remove(folder));
+        assert_ok(folder_create(folder));
+        assert_ok(file_write_plain(mine, "my thesis", 9));
+        assert_int_equal(symlink("../mine", path), 0);
+        assert_fails(cache_open(folder, BUDGET, &cache), STATUS_IO, "is a symbolic link");
+        assert_ok(file_remove(path));
+        assert_int_equal(symlink("../nothing", path), 0);
+        assert_fails(cache_open(folder, BUDGET, &cache), STATUS_IO, "is a symbolic link");
+        assert_false(path_exists(test_path("nothing")));
+        assert_ok(file_remove(path));
+        assert_int_equal(link(mine, path), 0);
+        assert_fails(cache_open(folder, BUDGET, &cache), STATUS_CORRUPT, refusal);
+        assert_ok(file_read_all(mine, 100, &content));
+        assert_int_equal(content.length, 9);
+        assert_memory_equal(content.data, "my thesis", 9);
+        assert_ok(file_remove(path));
+        assert_ok(file_write_plain(path, zeros, sizeof zeros));
+        assert_fails(cache_open(folder, BUDGET, &cache), STATUS_CORRUPT, refusal);
+        assert_ok(file_remove(path));
+        assert_int_equal(mkfifo(path, 0600), 0);
+        assert_fails(cache_open(folder, BUDGET, &cache), STATUS_FAILED, "not a regular file");
+    }
+    assert_ok(folder_remove(folder));
+    assert_ok(folder_create(folder));
+    assert_ok(file_write_plain(test_join(folder, names[0]), "", 0));
+    assert_ok(file_link(test_join(folder, names[0]), test_join(folder, names[1])));
+    assert_fails(cache_open(folder, BUDGET, &cache), STATUS_CORRUPT, "are one file");
+    assert_ok(folder_remove(folder));
+}
+
+/* A cache as versions before 4 left it is begun anew; its data does not say whose it is. */
+static void test_old_versions(void **state)
+{
+    (void)state;
+    struct cache *cache = NULL;
+    CLEANUP(fd_close) int fd = -1;
+    const uint32_t version = 2;
+    static const char magic[8];
+    assert_ok(folder_remove(test_path("cache")));
+    filled_open(&cache, BUDGET);
+    cache_close(cache);
+    struct cache_geometry geometry = geometry_of(BUDGET);
+    const char *data = test_join(test_path("cache"), "headrace-cache.data");
+    fd = table_open();
+    assert_int_equal(pwrite(fd, &version, sizeof version, offsetof(struct cache_header, version)),
+                     sizeof version);
+    assert_int_equal(truncate(data, (off_t)(geometry.data_bytes - CACHE_PAGE_BYTES)), 0);
+    CLEANUP(fd_close) int data_fd = open(data, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pwrite(data_fd, magic, sizeof magic, 0), sizeof magic);
+    uint32_t session = filled_open(&cache, BUDGET);
+    assert_int_equal(record_insert(cache, session, 5, 100, 0), CACHE_CLAIMED);
+    assert_true(record_check(cache, session, 5, 100, 0));
+    cache_close(cache);
+    filled_open(&cache, 0);
+    cache_close(cache);
+}
+
 /* A number of records to convert that is wrong: nobody looks for them for ever. */
 static void test_nothing_to_convert(void **state)
 {
@@ -324,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damage_in_use),         cmocka_unit_test(test_data_is_cut),
+        cmocka_unit_test(test_files_of_others),       cmocka_unit_test(test_old_versions),
         cmocka_unit_test(test_nothing_to_convert),    cmocka_unit_test(test_claims_of_an_orphan),
         cmocka_unit_test(test_claims_of_the_stopped),
     };
