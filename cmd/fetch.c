@@ -80,6 +80,10 @@ static struct status report_print(const struct fetch_arguments *arguments,
                format_bytes(report->fetched_bytes, fetched), report->held, report->no_room,
                report->converted, format_bytes(cache->used_bytes, used),
                format_bytes(cache->bytes, all));
+        if (report->no_room > 0 && cache->records >= cache->most_records)
+            printf("a cache of this size holds at most %" PRIu64
+                   " records, however small they are; give it a larger --cache-size\n",
+                   cache->most_records);
         return OK;
     }
     CLEANUP(json_free) struct json *object = json_object_new();

@@ -23,6 +23,11 @@ headrace_ok fetch "$work/set.idx" --cache "$work/parts" --cache-size 4M --quiet 
 expect_stdout '"no_room": ?[1-9]'
 [ "$(cat "$work/parts"/* | wc -c)" -le 4000000 ] || fail "the cache is larger than --cache-size"
 
+# Many small records: it is their number that does not fit, which is said.
+headrace_ok fetch "$work/set.idx" --cache "$work/small" --cache-size 4M --as-stored --quiet
+expect_stdout ' [1-9][0-9]* did not fit; 0 made dct;'
+expect_stdout '^a cache of this size holds at most [0-9]+ records, however small they are; give it a larger --cache-size$'
+
 # Four processes at once, of which each wants other records or another order, in a cache that has room for some of them.
 headrace_ok pack "$work/set.idx" -o "$work/jpeg.idx" --encoding jpeg --quiet
 at_once() # ARGUMENT...
