@@ -186,6 +186,32 @@ static struct status s3_collect(struct credentials *credentials)
     return OK;
 }
 
+/* What goes into the head of a request must not end a line of it. The value is not shown. */
+static struct status secret_check(const char *text, const char *what)
+{
+    for (const char *c = text ? text : ""; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            FAIL(STATUS_USAGE,
+                 "the %s holds a character that cannot be sent, such as a line's end; is there "
+                 "more in its variable or file?",
+                 what);
+    return OK;
+}
+
+static struct status secrets_check(const struct credentials *credentials)
+{
+    if (credentials->user && strchr(credentials->user, ':'))
+        FAIL(STATUS_USAGE, "the user holds a colon, which ends it: the password goes into "
+                           "--password-file or HEADRACE_PASSWORD");
+    TRY(secret_check(credentials->user, "user"));
+    TRY(secret_check(credentials->password, "password"));
+    TRY(secret_check(credentials->token, "token"));
+    TRY(secret_check(credentials->s3_key, "key for S3"));
+    TRY(secret_check(credentials->s3_secret, "secret for S3"));
+    TRY(secret_check(credentials->s3_session, "session token for S3"));
+    return secret_check(credentials->s3_region, "region of S3");
+}
+
 struct status credentials_collect(const struct credential_sources *sources,
                                   struct credentials *ret_credentials)
 {
@@ -211,6 +237,7 @@ struct status credentials_collect(const struct credential_sources *sources,
     else
         collected.netrc = home_netrc;
     TRY(s3_collect(&collected));
+    TRY(secrets_check(&collected));
     *ret_credentials = collected;
     collected = (struct credentials){0};
     return OK;

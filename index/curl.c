@@ -21,6 +21,8 @@ enum {
     IDLE_HANDLES = 64,
     REDIRECTS = 5,
     ERROR_BODY_BYTES = 64 << 10, /* of an error page, read to its end to keep the connection */
+    HEAD_BYTES = 256 << 10,      /* of an answer, with those of redirects before it */
+    MOST_RETRY_AFTER_S = 86400,
     RECEIVE_BUFFER_BYTES = 128 << 10,
     POLL_MS = 1000,
     STOP_LOOK_MS = 50,
@@ -106,6 +108,7 @@ struct job {
     struct curl_slist *fields;
     char error[CURL_ERROR_SIZE];
     bool is_accepted;
+    uint64_t head_bytes;
     uint64_t discarded_bytes;  /* of an error page */
     bool is_done, is_unwanted; /* guarded by the client's mutex */
     pthread_cond_t done;
@@ -131,6 +134,9 @@ struct http_client {
 static size_t header_take(char *line, size_t size, size_t count, void *context)
 {
     struct job *job = context;
+    job->head_bytes += size * count;
+    if (job->head_bytes > HEAD_BYTES)
+        return 0;
     http_head_take(&job->response->head, line, size * count);
     return size * count;
 }
@@ -296,15 +302,22 @@ static void response_fill(struct job *job, CURLcode code)
     if (code == CURLE_OK && has_file(&response->head) && !body_accept(job))
         code = CURLE_WRITE_ERROR; /* an answer without a body */
     response->outcome = response->status.code == STATUS_DONE ? outcome_of(code) : HTTP_DECLINED;
-    if (code == CURLE_WRITE_ERROR && !has_file(&response->head))
+    /* libcurl takes a line of its head for memory, and refuses one of 100 kB. */
+    bool is_endless =
+        job->head_bytes > HEAD_BYTES || (code == CURLE_OUT_OF_MEMORY && response->head.status);
+    if (code == CURLE_WRITE_ERROR && !is_endless && !has_file(&response->head))
         response->outcome = HTTP_ANSWERED; /* by an error page that is too long */
-    if (code == CURLE_WRITE_ERROR && job->is_accepted)
+    if (is_endless)
+        snprintf(response->reason, sizeof response->reason, "the head of the answer is too long");
+    else if (code == CURLE_WRITE_ERROR && job->is_accepted)
         snprintf(response->reason, sizeof response->reason, "more bytes came than were announced");
     else /* of a proxy's or redirect's URL libcurl may show a user and a password */
         snprintf(response->reason, sizeof response->reason, "%s",
                  job->error[0] && !strchr(job->error, '@') ? job->error : curl.easy_strerror(code));
     curl.easy_getinfo(job->easy, CURLINFO_RETRY_AFTER, &retry_after);
-    response->retry_after_s = retry_after > 0 && retry_after < 86400 ? (unsigned)retry_after : 0;
+    if (retry_after > MOST_RETRY_AFTER_S)
+        retry_after = MOST_RETRY_AFTER_S;
+    response->retry_after_s = retry_after > 0 ? (unsigned)retry_after : 0;
 }
 
 /* --- The thread --- */

@@ -1,7 +1,10 @@
 #include "index/http_head.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/crc32c.h"
 
 /* A part of a line. */
 struct span {
@@ -97,11 +100,13 @@ static void range_take(struct http_head *head, struct span value)
 
 static void text_take(char text[HTTP_VALIDATOR_BYTES], struct span value)
 {
+    const int kept_bytes = 64; /* of one that is too long */
     size_t length = (size_t)(value.end - value.begin);
-    if (length > HTTP_VALIDATOR_BYTES - 1)
-        length = HTTP_VALIDATOR_BYTES - 1;
-    memcpy(text, value.begin, length);
-    text[length] = '\0';
+    if (length < HTTP_VALIDATOR_BYTES)
+        snprintf(text, HTTP_VALIDATOR_BYTES, "%.*s", (int)length, value.begin);
+    else
+        snprintf(text, HTTP_VALIDATOR_BYTES, "%.*s… (CRC %08x)", kept_bytes, value.begin,
+                 crc32c_update(0, value.begin, length));
 }
 
 void http_head_take(struct http_head *head, const char *line, size_t length)
@@ -123,12 +128,21 @@ void http_head_take(struct http_head *head, const char *line, size_t length)
     else if (span_equal(name, "Content-Encoding"))
         head->is_encoded = !span_equal(value, "identity");
     else if (span_equal(name, "ETag"))
-        text_take(head->etag, value);
+        text_take(head->version.etag, value);
     else if (span_equal(name, "Last-Modified"))
-        text_take(head->modified, value);
+        text_take(head->version.modified, value);
 }
 
-const char *http_head_validator(const struct http_head *head)
+const char *http_version_text(const struct http_version *version)
 {
-    return head->etag[0] ? head->etag : head->modified;
+    return version->etag[0] ? version->etag : version->modified;
+}
+
+const char *http_version_differs(const struct http_version *version,
+                                 const struct http_version *before, const char **ret_before)
+{
+    bool has_etags = version->etag[0] && before->etag[0];
+    const char *now = has_etags ? version->etag : version->modified;
+    *ret_before = has_etags ? before->etag : before->modified;
+    return now[0] && (*ret_before)[0] && strcmp(now, *ret_before) != 0 ? now : NULL;
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ enum {
     LEAST_TRY_MS = 100,   /* a try that cannot have as long is not begun: it would only say that */
     FIRST_TRIES = 4,      /* at each place, of a file whose servers never answered anything */
     CRC_TRIES = 2,        /* at each place, of a range whose CRC does not hold */
+    WHOLE_TRIES = 5,      /* at each place, of a range where the whole file comes */
     FAILURES_TO_REST = 3, /* in a row; then a server is left alone */
     FIRST_REST_MS = 1000, /* doubled with each further failure */
     MAX_REST_MS = 30000,
@@ -34,6 +36,7 @@ struct origin {
     unsigned failures;      /* in a row */
     int64_t rests_until_ms; /* 0: it is fine */
     bool has_answered;
+    bool knows_ranges; /* it gave one */
     struct origin *next;
 };
 
@@ -42,7 +45,7 @@ struct place {
     struct origin *origin;
     bool is_trusted, is_s3;
     int64_t refused_until_ms;
-    char validator[HTTP_VALIDATOR_BYTES]; /* of the first answer; "": none yet */
+    struct http_version version; /* of its first answers */
 };
 
 struct remote_file {
@@ -205,6 +208,7 @@ struct tries {
     unsigned number;                          /* of tries so far */
     unsigned at_place[REMOTE_MAX_PLACES];     /* of them */
     unsigned crc_failures[REMOTE_MAX_PLACES]; /* of them */
+    unsigned wholes[REMOTE_MAX_PLACES];       /* of them */
     bool refused[REMOTE_MAX_PLACES];          /* no further try there */
     unsigned retry_after_s;                   /* what the latest answer asked for */
 };
@@ -243,6 +247,15 @@ static struct place *place_choose(struct tries *tries)
     return best;
 }
 
+/* Notes what was not known of a version. */
+static void version_learn(struct http_version *version, const struct http_version *answer)
+{
+    if (!version->etag[0])
+        memcpy(version->etag, answer->etag, sizeof version->etag);
+    if (!version->modified[0])
+        memcpy(version->modified, answer->modified, sizeof version->modified);
+}
+
 /* Looks at an answer and pins its place and the file's size. In the client's thread. */
 static struct status answer_accept(void *context, const struct http_head *head)
 {
@@ -253,12 +266,12 @@ static struct status answer_accept(void *context, const struct http_head *head)
         .offset = tries->range->offset,
         .length = tries->range->length,
         .size_bytes = file->size_bytes,
-        .validator = tries->place->validator,
+        .version = tries->place->version,
     };
     struct status status = answer_check(head, &expected);
     if (status.code == STATUS_DONE) {
-        if (!tries->place->validator[0])
-            memcpy(tries->place->validator, http_head_validator(head), HTTP_VALIDATOR_BYTES);
+        version_learn(&tries->place->version, &head->version);
+        tries->place->origin->knows_ranges |= head->status == 206;
         if (!file->size_bytes)
             file->size_bytes = head->status == 206 ? head->total_bytes : head->length_bytes;
     }
@@ -344,6 +357,20 @@ static struct status crc_check(struct tries *tries)
     FAIL(STATUS_CORRUPT, "they are damaged: their CRC is %08x, expected %08x", crc, range->crc32c);
 }
 
+/* Whether a whole file came from a place that gave ranges before: it is several servers behind one
+ * name, and another one may answer next. */
+static bool whole_may_pass(struct tries *tries, const struct http_response *response)
+{
+    struct remote *remote = tries->file->remote;
+    if (response->outcome != HTTP_DECLINED || response->head.status != 200 ||
+        response->status.code != STATUS_UNSUPPORTED)
+        return false;
+    pthread_mutex_lock(&remote->mutex);
+    bool knows_ranges = tries->place->origin->knows_ranges;
+    pthread_mutex_unlock(&remote->mutex);
+    return knows_ranges && ++tries->wholes[tries->place - tries->file->places] < WHOLE_TRIES;
+}
+
 /* One try at the chosen place. */
 static struct status place_try(struct tries *tries, int64_t left_ms)
 {
@@ -355,7 +382,7 @@ static struct status place_try(struct tries *tries, int64_t left_ms)
     http_client_get(tries->file->remote->client, &request, &sink, &response);
     if (response.outcome == HTTP_STOPPED)
         return stop_fail();
-    bool may_pass = answer_may_pass(&response);
+    bool may_pass = answer_may_pass(&response) || whole_may_pass(tries, &response);
     struct status status = answer_failure(&response, &request);
     if (status.code == STATUS_DONE && sink.received_bytes != tries->range->length) {
         status = status_make(STATUS_IO, "the answer ends after %" PRIu64 " of %" PRIu64 " bytes",
@@ -477,8 +504,9 @@ static bool version_copy(struct remote_file *file, char text[HTTP_VALIDATOR_BYTE
     pthread_mutex_lock(&file->remote->mutex);
     for (size_t i = 0; i < file->count && !found; i++) {
         const struct place *place = &file->places[(file->first + i) % file->count];
-        found = place->validator[0];
-        memcpy(text, place->validator, HTTP_VALIDATOR_BYTES);
+        const char *version = http_version_text(&place->version);
+        found = version[0];
+        snprintf(text, HTTP_VALIDATOR_BYTES, "%s", version);
     }
     pthread_mutex_unlock(&file->remote->mutex);
     return found;

@@ -7,8 +7,9 @@
  * them and, where that fails, to the next; what may pass (no connection, a cut answer, 5xx, a CRC
  * that does not hold) is tried again after a while, until the deadline of the read. A server that
  * failed several times is left alone for some seconds, then one read tries whether it is back. Each
- * place is pinned by what its first answer said: an ETag, or else a time of change, and the size.
- * Another one later is an error, so bytes of two versions are never mixed. */
+ * place is pinned by what its first answers said: an ETag, a time of change, and the size. Another
+ * ETag later, or another time where one answer has no ETag, is an error, so bytes of two versions
+ * are never mixed. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -50,15 +50,15 @@ static struct status whole_check(const struct http_head *head,
 
 struct status answer_check(const struct http_head *head, const struct answer_expected *expected)
 {
-    const char *validator = http_head_validator(head);
     if (head->is_encoded)
         FAIL(STATUS_UNSUPPORTED,
              "the server compresses the file; turn that off for it, so that its bytes stay");
     TRY(head->status == 206 ? part_check(head, expected) : whole_check(head, expected));
-    if (expected->validator[0] && validator[0] && strcmp(validator, expected->validator) != 0)
+    const char *before, *now = http_version_differs(&head->version, &expected->version, &before);
+    if (now)
         FAIL(STATUS_CORRUPT,
              "the file was changed since it was first read: it is %s now and was %s; begin again",
-             validator, expected->validator);
+             now, before);
     return OK;
 }
 
@@ -96,9 +96,31 @@ static struct status refused(int code, const struct http_request *request)
          code);
 }
 
-static struct status status_failure(const struct http_head *head,
+/* Of an answer that is none of a file server in good health. */
+static struct status other_failure(const struct http_response *response)
+{
+    int code = response->head.status;
+    if (code == 407)
+        FAIL(STATUS_FAILED, "the proxy asks who we are (407): http_proxy and https_proxy may hold "
+                            "a user, and no_proxy names hosts that are asked directly");
+    if (response->retry_after_s > 0)
+        FAIL(STATUS_IO,
+             "the server answers %d, and asks to wait %u s; others may have the same "
+             "files: --origins",
+             code, response->retry_after_s);
+    if (code == 429 || code >= 500)
+        FAIL(STATUS_IO,
+             "the server answers %d; its log says why, and others may have the same "
+             "files: --origins",
+             code);
+    FAIL(STATUS_IO, "the server answers %d, expected 206 with bytes of a file; is the URL right?",
+         code);
+}
+
+static struct status status_failure(const struct http_response *response,
                                     const struct http_request *request)
 {
+    const struct http_head *head = &response->head;
     switch (head->status) {
     case 401:
     case 403:
@@ -126,7 +148,7 @@ static struct status status_failure(const struct http_head *head,
     default:
         break;
     }
-    FAIL(STATUS_IO, "the server answers %d", head->status);
+    return other_failure(response);
 }
 
 struct status answer_failure(struct http_response *response, const struct http_request *request)
@@ -136,7 +158,7 @@ struct status answer_failure(struct http_response *response, const struct http_r
     case HTTP_ANSWERED:
         if (response->head.status == 200 || response->head.status == 206)
             return OK;
-        return status_failure(&response->head, request);
+        return status_failure(response, request);
     case HTTP_DECLINED:
         response->status = OK;
         return status;
@@ -147,7 +169,12 @@ struct status answer_failure(struct http_response *response, const struct http_r
     case HTTP_UNREACHABLE:
         FAIL(STATUS_IO, "%s; is the server running, and are its name and port right?",
              response->reason);
+    case HTTP_IMPOSSIBLE:
+        FAIL(STATUS_IO, "%s; is the URL right?", response->reason);
     default:
-        FAIL(STATUS_IO, "%s", response->reason);
+        FAIL(STATUS_IO,
+             "%s; is that a server of HTTP, and what does its log say? --timeout and "
+             "--idle-timeout give it longer",
+             response->reason);
     }
 }

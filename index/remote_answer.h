@@ -12,8 +12,8 @@
 /* What a read knows of its file. */
 struct answer_expected {
     uint64_t offset, length;
-    uint64_t size_bytes;   /* of the file; 0: not known */
-    const char *validator; /* of answers before; "": none */
+    uint64_t size_bytes;         /* of the file; 0: not known */
+    struct http_version version; /* of answers before */
 };
 
 /* Whether the head of an answer (200 or 206) is that of the range asked for, of the same file as

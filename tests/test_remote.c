@@ -138,8 +138,9 @@ static void test_plain_open(void **state)
 static void test_passing_faults(void **state)
 {
     (void)state;
-    const char *const faults[] = {"fine",      "busy",  "all-busy", "cut-once", "corrupt-once",
-                                  "all-moved", "moved", "slow",     "flaky"};
+    const char *const faults[] = {
+        "fine",  "busy", "all-busy", "cut-once",    "corrupt-once",      "all-moved",
+        "moved", "slow", "flaky",    "alternating", "whole-now-and-then"};
     CLEANUP(fault_server_stop)
     struct fault_server server = fault_server_start(set_folder(), NULL);
     const struct access_options options = patient_options();
@@ -163,11 +164,18 @@ static void test_lasting_faults(void **state)
         {"missing", STATUS_NOT_FOUND, "it is not there (the server answers 404)"},
         {"all-missing", STATUS_NOT_FOUND, "packed.idx': the 64 bytes at offset 0: it is not there"},
         {"range", STATUS_CORRUPT, "bytes (the server answers 416): it was changed"},
-        {"away", STATUS_IO, "the server answers 503"},
-        {"ill", STATUS_IO, "the server answers 500"},
+        {"away", STATUS_IO, "the server answers 503, and asks to wait 3600 s; others may have"},
+        {"away-for-days", STATUS_IO, "the server answers 503, and asks to wait 86400 s"},
+        {"ill", STATUS_IO, "the server answers 500; its log says why"},
+        {"nothing", STATUS_IO, "the server answers 204, expected 206 with bytes of a file"},
+        {"proxy", STATUS_FAILED, "the proxy asks who we are (407): http_proxy and"},
+        {"endless-head", STATUS_IO, "the head of the answer is too long"},
+        {"endless-line", STATUS_IO, "the head of the answer is too long"},
+        {"long-etag", STATUS_CORRUPT, "the file was changed since it was first read"},
         {"cut", STATUS_IO, "tried "},
         {"long", STATUS_IO, "more bytes came"},
         {"drop", STATUS_IO, "Empty reply"},
+        {"drop", STATUS_IO, "; is that a server of HTTP, and what does its log say?"},
         {"silent", STATUS_IO, "tried "},
         {"trickle", STATUS_IO, "tried "},
         {"grown", STATUS_CORRUPT, "were recorded: it was changed or replaced; pack it again"},
@@ -179,7 +187,7 @@ static void test_lasting_faults(void **state)
         {"shifted", STATUS_CORRUPT, "were recorded"},
         {"rangeless", STATUS_UNSUPPORTED, "does not say which bytes"},
         {"encoded", STATUS_UNSUPPORTED, "compresses"},
-        {"all-round", STATUS_IO, "Maximum (5) redirects followed"},
+        {"all-round", STATUS_IO, "Maximum (5) redirects followed; is the URL right?"},
         {"ftp", STATUS_IO, "Protocol \"ftp\" not supported or disabled"},
         {"basic", STATUS_FAILED, "the server asks who we are (401): give --user"},
     };
@@ -243,6 +251,28 @@ static void test_credentials(void **state)
     options.netrc = test_path("netrc");
     assert_ok(url_read(basic, &options, &crc));
     assert_int_equal(crc, local);
+}
+
+/* Nothing that could end a line of a request's head is sent, nor shown. */
+static void test_credentials_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *user, *password, *token, *message;
+    } cases[] = {
+        {"us:er", "p", NULL, "the user holds a colon"},
+        {"us\ner", "p", NULL, "the user holds a character that cannot be sent"},
+        {"user", "p\rw", NULL, "the password holds a character"},
+        {NULL, NULL, "t\r\nX-Evil: 1", "the token holds a character"},
+    };
+    struct access_options options = patient_options();
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        CLEANUP(access_close) struct access *access = NULL;
+        options.user = cases[i].user;
+        options.password = cases[i].password;
+        options.token = cases[i].token;
+        assert_fails(access_open(&options, &access), STATUS_USAGE, cases[i].message);
+    }
 }
 
 /* How often `what` stands in a server's log. */
@@ -662,6 +692,7 @@ int main(void)
         cmocka_unit_test(test_lasting_faults),
         cmocka_unit_test(test_no_server),
         cmocka_unit_test(test_credentials),
+        cmocka_unit_test(test_credentials_refused),
         cmocka_unit_test(test_credentials_stay),
         cmocka_unit_test(test_shards_elsewhere),
         cmocka_unit_test(test_origins),

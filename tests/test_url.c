@@ -155,9 +155,45 @@ static void test_head(void **state)
     assert_true(head.has_length && head.length_bytes == 500);
     assert_true(head.has_range && head.first == 0 && head.last == 499);
     assert_true(head.has_total && head.total_bytes == 1234);
-    assert_string_equal(http_head_validator(&head), "Tue, 01 Dec 2026 00:00:00 GMT");
+    assert_string_equal(http_version_text(&head.version), "Tue, 01 Dec 2026 00:00:00 GMT");
     http_head_take(&head, "etag: W/\"x\" \r\n", 13);
-    assert_string_equal(http_head_validator(&head), "W/\"x\"");
+    assert_string_equal(http_version_text(&head.version), "W/\"x\"");
+}
+
+/* ETags decide where both have one, to their ends; else times. */
+static void test_versions(void **state)
+{
+    (void)state;
+    static const char xs[300] = {[0 ... 298] = 'x'};
+    static const struct {
+        const char *now, *before;
+        bool differs;
+    } cases[] = {
+        {"ETag: 1", "ETag: 1", false},
+        {"ETag: 1", "ETag: 2", true},
+        {"ETag: 1\nLast-Modified: a", "ETag: 1\nLast-Modified: b", false},
+        {"Last-Modified: a", "ETag: 1\nLast-Modified: b", true},
+        {"Last-Modified: a", "ETag: 1", false},
+        {"X: a", "ETag: 1", false},
+        {"ETag: %s1", "ETag: %s2", true},
+        {"ETag: %s1", "ETag: %s1", false},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        struct http_head heads[2] = {0};
+        const char *before;
+        for (int one = 0; one < 2; one++) {
+            char text[400], *rest = text;
+            const char *format = one ? cases[i].before : cases[i].now;
+            const char *place = strstr(format, "%s");
+            snprintf(text, sizeof text, "%.*s%s%s", (int)(place ? place - format : 400), format,
+                     place ? xs : "", place ? place + 2 : "");
+            for (const char *line; (line = strsep(&rest, "\n"));)
+                http_head_take(&heads[one], line, strlen(line));
+        }
+        assert_int_equal(http_version_differs(&heads[0].version, &heads[1].version, &before) !=
+                             NULL,
+                         cases[i].differs);
+    }
 }
 
 static void test_bad_heads(void **state)
@@ -197,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_bad_hosts),
         cmocka_unit_test(test_head),
         cmocka_unit_test(test_bad_heads),
+        cmocka_unit_test(test_versions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,8 @@ class Access(_library.Handle):
         listed = origins if origins is None or isinstance(origins, str) else ",".join(origins)
         self._given = listed, user, password
         super().__init__(_library.access_close)
+        if any(text is not None and "\0" in text for text in self._given):
+            raise ValueError("origins, user or password hold a zero character")
         encoded = (None if text is None else text.encode() for text in self._given)
         _library.access_open(*encoded, byref(self.pointer))
 

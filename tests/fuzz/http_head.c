@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .offset = 10,
         .length = 90,
         .size_bytes = 1000,
-        .validator = "\"one\"",
+        .version = {.etag = "\"one\""},
     };
     struct status status = answer_check(&head, &expected);
     if (status.code == STATUS_DONE && head.status == 206)

@@ -157,9 +157,13 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "corrupt" or (fault == "corrupt-once" and times == 0):
             body[len(body) // 2] ^= 16
         fields = [("Content-Range", f"bytes {begin}-{end - 1}/{size}"), ("ETag", etag)]
+        if fault == "long-etag":
+            fields[1] = ("ETag", '"' + 300 * "x" + ('one"' if is_old else 'two"'))
+        if fault == "alternating" and self.server.state.count("alternating") % 2:
+            fields[1] = ("Last-Modified", "Tue, 01 Dec 2026 00:00:00 GMT")
         if fault == "modified":
             fields[1] = ("Last-Modified", f"Tue, 01 Dec 2026 00:00:{'00' if is_old else '01'} GMT")
-        if fault == "whole":
+        if fault == "whole" or (fault == "whole-now-and-then" and self.server.state.count(fault) % 3 == 2):
             return self.answer(200, [("ETag", etag)], content)
         if fault == "shifted":
             fields[0] = ("Content-Range", f"bytes {begin + 1}-{end}/{size + 1}")
@@ -223,6 +227,31 @@ class Handler(BaseHTTPRequestHandler):
 
     def before_away(self, times):
         self.answer(503, [("Retry-After", "3600")])
+        return True
+
+    def before_away_for_days(self, times):
+        self.answer(503, [("Retry-After", "864000")])
+        return True
+
+    def before_endless_head(self, times):
+        self.send_response(206)
+        for number in range(1000):
+            self.send_header(f"X-{number}", 1000 * "x")
+        self.end_headers()
+        return True
+
+    def before_endless_line(self, times):
+        self.send_response(206)
+        self.send_header("X", 1000000 * "x")
+        self.end_headers()
+        return True
+
+    def before_nothing(self, times):
+        self.answer(204)
+        return True
+
+    def before_proxy(self, times):
+        self.answer(407)
         return True
 
     def before_ill(self, times):
