@@ -5,6 +5,7 @@ import weakref
 from ctypes import byref
 from typing import Any, Optional, Tuple, Union
 
+from headrace import _arguments as arguments
 from headrace import _library
 
 Size = Union[int, str, None]
@@ -33,8 +34,9 @@ class Cache:
     """
 
     def __init__(self, folder: "Union[str, os.PathLike[str], None]", size: Size) -> None:
-        self._folder = os.path.abspath(folder) if folder else folder
-        self._size = None if size is None else str(size)
+        given = None if folder is None else arguments.path("cache", folder)
+        self._folder = os.path.abspath(given) if given else given
+        self._size = size if size is None else arguments.size("cache_size", size)
 
     def open(self) -> _Handle:
         """The cache of this process; its pointer is NULL where there is none."""

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
+from headrace import _arguments as arguments
 from headrace.cache import Size
 from headrace.index import Buffers, Index, Path
 
@@ -29,14 +30,13 @@ class Source:
     def __init__(self, path: Path, batch_size: int, shard_id: int = 0, num_shards: int = 1, seed: int = 42,
                  shuffle: bool = True, first_epoch: int = 0, *, cache: Optional[Path] = None,
                  cache_size: Size = None) -> None:
-        if not 0 <= shard_id < num_shards or batch_size < 1:
-            raise ValueError(f"shard {shard_id} of {num_shards} with batches of {batch_size}: expected shards from 0 and a "
-                             "batch of at least 1")
+        self.batch_size = batch_size = arguments.integer("batch_size", batch_size, 1, arguments.MOST_U32)
+        num_shards = arguments.integer("num_shards", num_shards, 1, arguments.MOST_U32)
+        shard_id = arguments.integer("shard_id", shard_id, 0, num_shards - 1)
+        self.seed = arguments.integer("seed", seed, 0, arguments.MOST_U64)
+        self.shuffle = shuffle = arguments.flag("shuffle", shuffle)
+        self.first_epoch = arguments.integer("first_epoch", first_epoch, 0, arguments.MOST_U32)
         self.index = Index(path, cache=cache, cache_size=cache_size)
-        self.batch_size = batch_size
-        self.seed = seed
-        self.shuffle = shuffle
-        self.first_epoch = first_epoch
         count = len(self.index)
         if shuffle:
             self.shard_size = count // num_shards
@@ -74,6 +74,8 @@ class Source:
 
     def number(self, epoch: int, place: int) -> int:
         """The record at a place of this shard's epoch."""
+        epoch = arguments.integer("epoch", epoch, 0, arguments.MOST_U32)
+        place = arguments.integer("place", place, 0, self.full_iters * self.batch_size - 1)
         place = self.shard_offset + min(place, self.shard_size - 1)
         if not self.shuffle:
             return place

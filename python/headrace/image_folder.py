@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
 import numpy as np
 
+from headrace import _arguments as arguments
 from headrace.cache import Size
 from headrace.index import Index, Path
 
@@ -55,10 +56,10 @@ class ImageFolder:
                  target_transform: Optional[Callable[[int], Any]] = None, *,
                  origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
                  password: Optional[str] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
-        self.index = Index(root, origins=origins, user=user, password=password, cache=cache, cache_size=cache_size)
+        self.index = Index(arguments.path("root", root), origins=origins, user=user, password=password, cache=cache, cache_size=cache_size)
         self.root = self.index.path
-        self.transform = transform
-        self.target_transform = target_transform
+        self.transform = arguments.function("transform", transform)
+        self.target_transform = arguments.function("target_transform", target_transform)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -102,10 +103,11 @@ class ImageFolder:
 
     def number(self, path: Path) -> int:
         """The number of the record whose path in `samples` this is; CLASS/NAME will do."""
-        folder, name = os.path.split(os.fspath(path))
+        path = arguments.path("path", path)
+        folder, name = os.path.split(path)
         label = self.class_to_idx.get(os.path.basename(folder))
         if label is None:
-            raise FileNotFoundError(f"'{os.fspath(path)}' is not in '{self.root}': expected ROOT/CLASS/NAME with one of "
+            raise FileNotFoundError(f"'{path}' is not in '{self.root}': expected ROOT/CLASS/NAME with one of "
                                     f"its {len(self.classes)} classes")
         return self.index.find(label, name)
 

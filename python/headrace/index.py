@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import numpy as np
 
+from headrace import _arguments as arguments
 from headrace import _library
 from headrace.cache import Cache, Records as CachedRecords, Size
 
@@ -95,11 +96,9 @@ class Access(_library.Handle):
     """What indexes and shards behind URLs are reached with; where nothing is said, the environment's."""
 
     def __init__(self, origins: Union[str, Sequence[str], None], user: Optional[str], password: Optional[str]) -> None:
-        listed = origins if origins is None or isinstance(origins, str) else ",".join(origins)
-        self._given = listed, user, password
         super().__init__(_library.access_close)
-        if any(text is not None and "\0" in text for text in self._given):
-            raise ValueError("origins, user or password hold a zero character")
+        self._given = (arguments.servers("origins", origins), arguments.text("user", user),
+                       arguments.text("password", password))
         encoded = (None if text is None else text.encode() for text in self._given)
         _library.access_open(*encoded, byref(self.pointer))
 
@@ -206,7 +205,7 @@ class Index:
 
     def __init__(self, path: Path, *, origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
                  password: Optional[str] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
-        self.path = os.fspath(path)
+        self.path = arguments.path("path", path)
         self._access = Access(origins, user, password)
         self._cache = Cache(cache, cache_size)
         self._open()
@@ -252,7 +251,10 @@ class Index:
 
     def _number(self, number: int) -> int:
         """A record's number, counted from the end where it is negative."""
-        place = operator.index(number)
+        try:
+            place = operator.index(number)
+        except TypeError:
+            arguments.refuse(TypeError, "number", number, f"the number of a record of '{self.path}'")
         if not -self._count <= place < self._count:
             raise IndexError(f"record {place} of '{self.path}', which has {self._count}")
         return place % self._count
@@ -311,7 +313,8 @@ class Index:
     def find(self, label: int, name: str) -> int:
         """The number of the record of a class with this file name; FileNotFoundError where there is none."""
         number = c_uint64()
-        _library.index_find(self._handle.pointer, label, os.fsencode(name), byref(number))
+        label = arguments.integer("label", label, 0, self._handle.description.classes - 1)
+        _library.index_find(self._handle.pointer, label, os.fsencode(arguments.path("name", name)), byref(number))
         return number.value
 
     # --- What the records hold ---

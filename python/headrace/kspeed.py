@@ -7,9 +7,9 @@ takes the place of kspeed's module. A root is what `Index` opens: an index, a fo
 or a sequence of them. Hosts alone do not say where the shards of a local root are; those are read where they stand.
 """
 
-import os
 from typing import Any, Callable, Optional, Sequence, Union
 
+from headrace import _arguments as arguments
 from headrace.cache import Size
 from headrace.image_folder import ImageFolder
 from headrace.index import Path, is_url
@@ -31,8 +31,9 @@ class KSpeedImageFolder(ImageFolder):
                  cache_size: Size = None) -> None:
         if placement is not None:
             raise ValueError(f"the second argument is {placement!r}, expected None")
-        servers = iplist if isinstance(iplist, str) else ",".join(iplist or ())
-        origins = servers if is_url(servers) or is_url(os.fspath(root)) else None
+        root = arguments.path("root", root)
+        servers = arguments.servers("iplist", iplist) or ""
+        origins = servers if is_url(servers) or is_url(root) else None
         super().__init__(root, transform, target_transform, origins=origins or None, user=user, password=password,
                          cache=cache, cache_size=cache_size)
 
@@ -46,7 +47,7 @@ class KSpeedFolder(KSpeedImageFolder):
 
     def __contains__(self, path: Path) -> bool:
         try:
-            self.number(os.fspath(path))
+            self.number(path)
         except FileNotFoundError:
             return False
         return True

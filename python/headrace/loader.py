@@ -4,17 +4,23 @@ import atexit
 import os
 import threading
 import weakref
+from collections.abc import Mapping
 from ctypes import byref, c_float, c_uint32, c_void_p, sizeof
 from functools import partial
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from headrace import _arguments as arguments
 from headrace import _library
 from headrace.cache import Cache, Size
 from headrace.index import Index, Memory, Path
 
 _TYPES = {"u8": ("|u1", 1), "f32": ("<f4", 4), "f16": ("<f2", 2), "bf16": ("<u2", 2)}
+_WORDS = {"mode": ("train", "eval"), "order": ("shuffle", "window", "sequential"),
+          "pixels": ("pillow", "pillow13", "fast"), "dtype": tuple(_TYPES), "layout": ("nhwc", "nchw"),
+          "on_error": ("fail", "skip")}
+_MOST_BATCH, _MOST_SIDE, _MOST_THREADS = 1 << 24, 4096, 1024  # binding/loader.c's
 _BATCH, _WAITING = 0, 1  # enum binding_next
 _WAIT_MS = 50  # how long a Ctrl-C may have to wait
 
@@ -130,28 +136,43 @@ class Loader:
                  slots: int = 0, memory: int = 0, background: bool = False, drop_last: bool = False,
                  on_error: str = "fail", label_map: Optional[Sequence[int]] = None,
                  pin_memory: Optional[bool] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
-        if output not in ("numpy", "torch"):
-            raise ValueError(f"output is {output!r}, expected 'numpy' or 'torch'")
+        words = {"mode": mode, "order": order, "pixels": pixels, "dtype": dtype, "layout": layout, "on_error": on_error}
+        batch_size = arguments.integer("batch_size", batch_size, 1, _MOST_BATCH)
+        world_size = arguments.integer("world_size", world_size, 1, _MOST_BATCH)
+        rank = arguments.integer("rank", rank, 0, world_size - 1)
+        scale, ratio = arguments.numbers("scale", scale, 2), arguments.numbers("ratio", ratio, 2)
+        self._torch = arguments.word("output", output, ("numpy", "torch")) == "torch"
+        self._pin = None if pin_memory is None else arguments.flag("pin_memory", pin_memory)
         self._index: Optional[Index] = None
         self._open_index: Optional[Callable[[], Index]] = None  # None: it was given
         self._cache = Cache(cache, cache_size)
         if not isinstance(index, Index):
-            self._open_index = partial(Index, index, cache=cache, cache_size=cache_size)
+            self._open_index = partial(Index, arguments.path("index", index), cache=cache, cache_size=cache_size)
         else:
             self._index = index
             if cache is None and cache_size is None:
                 self._cache = index._cache
         self.batch_size, self.rank, self.world_size = batch_size, rank, world_size
         self._options: Dict[str, Any] = {
-            "seed": seed, "window": window, "memory_bytes": memory, "mode": mode, "order": order, "pixels": pixels,
-            "dtype": dtype, "layout": layout, "on_error": on_error, "scale_min": scale[0], "scale_max": scale[1],
-            "ratio_min": ratio[0], "ratio_max": ratio[1], "flip_probability": flip, "mean": tuple(mean),
-            "std": tuple(std), "global_batch": batch_size * world_size, "rank": rank, "world_size": world_size,
-            "image_size": image_size, "val_resize": val_resize, "val_crop": val_crop, "threads": threads,
-            "slots": slots, "background": background, "drop_last": drop_last,
+            **{name: arguments.word(name, value, _WORDS[name]) for name, value in words.items()},
+            "seed": arguments.integer("seed", seed, 0, arguments.MOST_U64),
+            "window": arguments.integer("window", window, 0, arguments.MOST_U64),
+            "memory_bytes": arguments.integer("memory", memory, 0, arguments.MOST_U64),
+            "scale_min": scale[0], "scale_max": scale[1], "ratio_min": ratio[0], "ratio_max": ratio[1],
+            "flip_probability": arguments.number("flip", flip), "mean": arguments.numbers("mean", mean, 3),
+            "std": arguments.numbers("std", std, 3), "global_batch": arguments.integer("batch_size × world_size", batch_size * world_size, 1, _MOST_BATCH),
+            "rank": rank, "world_size": world_size,
+            "image_size": arguments.integer("image_size", image_size, 1, _MOST_SIDE),
+            "val_resize": arguments.integer("val_resize", val_resize, 1, _MOST_SIDE),
+            "val_crop": arguments.integer("val_crop", val_crop, 1, _MOST_SIDE),
+            "threads": arguments.integer("threads", threads, 0, _MOST_THREADS),
+            "slots": arguments.integer("slots", slots, 0, _MOST_THREADS),
+            "background": arguments.flag("background", background),
+            "drop_last": arguments.flag("drop_last", drop_last),
         }
-        self._label_map = None if label_map is None else np.ascontiguousarray(label_map, np.int32)
-        self._torch, self._pin = output == "torch", pin_memory
+        self._label_map: Optional[np.ndarray] = None
+        if label_map is not None:
+            self._label_map = arguments.labels("label_map", label_map, len(self.index.classes), self.index.path)
         self._epoch, self._step = 0, 0  # where the next iteration begins
         self._begun = False  # whether an iteration has taken batches of this epoch
         self._iterations = 0  # that began; the last one has this number
@@ -171,9 +192,6 @@ class Loader:
     def _open(self) -> _Handle:
         """The loader of this process: a forked child, to which no threads came along, makes its own."""
         if self._handle is None or self._handle.process != os.getpid():
-            if self._label_map is not None and self._label_map.shape != (len(self.index.classes),):
-                raise ValueError(f"label_map has shape {self._label_map.shape}, expected one label for each of the "
-                                 f"{len(self.index.classes)} classes of '{self.index.path}'")
             self._lock = threading.Lock()
             self._iterations += 1
             self._handle = _Handle(self.index._handle, self._cache.open(), self._library_options(), self._label_map,
@@ -189,18 +207,18 @@ class Loader:
                 value = value.encode()
             elif isinstance(value, tuple):
                 value = (c_float * 3)(*value)
-            elif not isinstance(value, float) and not 0 <= value < 1 << (64 if name in _WIDE else 32):
-                raise ValueError(f"{name} is {value}, which is out of range")
             setattr(options, name, value)
         if self._label_map is not None:
             options.label_map = self._label_map.ctypes.data
         return options
 
     def _pins(self) -> bool:
-        if self._pin is not None or not self._torch:
-            return bool(self._pin)
+        if self._pin is False or not (self._pin or self._torch):
+            return False
         import torch
 
+        if self._pin and not torch.cuda.is_available():
+            arguments.refuse(ValueError, "pin_memory", True, "None or False, since torch finds no CUDA device here")
         return torch.cuda.is_available()
 
     def close(self) -> None:
@@ -241,7 +259,8 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is this epoch, from its beginning."""
-        self._epoch, self._step, self._begun = epoch, 0, False
+        self._epoch = arguments.integer("epoch", epoch, 0, arguments.MOST_U32)
+        self._step, self._begun = 0, False
 
     def __iter__(self) -> Iterator[Batch]:
         handle = self._open()
@@ -298,12 +317,15 @@ class Loader:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """The next iteration goes on where state_dict was taken, with the batches that would have followed."""
-        for name, value in self._identity().items():
+        expected = self._identity()
+        if not isinstance(state, Mapping) or not {"epoch", "step", *expected} <= set(state):
+            arguments.refuse(TypeError, "state", state, "what state_dict gave")
+        for name, value in expected.items():
             if state[name] != value:
                 raise ValueError(f"the state is of a loader with {name} {state[name]!r}, this one has {value!r}")
-        if not 0 <= state["step"] <= len(self):
-            raise ValueError(f"the state is at step {state['step']} of an epoch of {len(self)}")
-        self._epoch, self._step, self._begun = state["epoch"], state["step"], False
+        epoch = arguments.integer("the state's epoch", state["epoch"], 0, arguments.MOST_U32)
+        step = arguments.integer("the state's step", state["step"], 0, len(self))
+        self._epoch, self._step, self._begun = epoch, step, False
 
     def statistics(self) -> Dict[str, float]:
         """What the loader did since the iteration began: images, bytes, bad_records, seconds, wait_seconds, and
@@ -314,9 +336,6 @@ class Loader:
 
     def __repr__(self) -> str:
         return f"Loader({self.index.path!r}, batch_size={self.batch_size}, mode={self._options['mode']!r})"
-
-
-_WIDE = ("seed", "window", "memory_bytes")
 
 
 class _Epoch:

@@ -208,7 +208,7 @@ class LoaderTest(unittest.TestCase):
         """By a stand-in for CUDA's runtime, which is told of each slot when it is first used, and when it is let go."""
         torch, _ = support.need_torch()
         runtime = mock.Mock(**{"cudaHostRegister.return_value": 0})
-        with mock.patch("torch.cuda.cudart", return_value=runtime):
+        with mock.patch("torch.cuda.cudart", return_value=runtime), mock.patch("torch.cuda.is_available", lambda: True):
             loader = make(output="torch", pin_memory=True)
             places = {images.data_ptr() for _ in range(5) for images, _ in loader}
             told = [call.args for call in runtime.cudaHostRegister.call_args_list]
@@ -220,7 +220,7 @@ class LoaderTest(unittest.TestCase):
 
     def test_refusals(self):
         for options, pattern in [({"order": "random"}, "expected shuffle, window or sequential"),
-                                 ({"batch_size": 0}, "global batch is 0"), ({"rank": 1}, "rank 1 is not below"),
+                                 ({"batch_size": 0}, "batch_size is 0"), ({"rank": 1}, "rank is 1"),
                                  ({"seed": -1}, "seed is -1"), ({"label_map": [1]}, "label_map has shape"),
                                  ({"output": "jax"}, "output is 'jax'"), ({"flip": float("nan")}, "flip is nan")]:
             with self.assertRaisesRegex(ValueError, pattern):
