@@ -74,11 +74,12 @@ static const struct option_usage pack_usage = {
     .min_positionals = 1,
     .max_positionals = 1,
     .summary = "Makes an index of images, and shards that hold them.",
-    .details = "SRC is the training archive, the validation archive, an archive of class folders, "
-               "a folder "
-               "of class folders, an index, or a folder that has a training and a validation part. "
-               "The same "
-               "images give the same shards to the byte, whatever SRC was and however many threads work.",
+    .details =
+        "SRC is the training archive, the validation archive, an archive of class folders, "
+        "a folder "
+        "of class folders, an index, or a folder that has a training and a validation part. "
+        "The same "
+        "images give the same shards to the byte, whatever SRC was and however many threads work.",
     .example = "headrace pack ILSVRC2012_img_train.tar -o train.idx\n"
                "headrace pack ILSVRC2012_img_val.tar --devkit ILSVRC2012_devkit_t12.tar.gz -o "
                "val.idx\n"

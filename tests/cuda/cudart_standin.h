@@ -33,12 +33,15 @@ enum standin_order {
                          the same time: for traces */
 };
 
+#define STANDIN_EVERY_STREAM (~0u)
+
 struct standin_options {
     int devices; /* what cudaGetDeviceCount says; 0: it fails with cudaErrorNoDevice */
     enum standin_order order;
     uint64_t seed; /* STANDIN_DEFERRED */
     /* STANDIN_DEFERRED: the stream that was made as this one (from 1) of the device does something
-     * only where no other can; 0: none. */
+     * only where no other can; 0: none, STANDIN_EVERY_STREAM: all but the legacy one.
+     * Nothing runs then before somebody waits. */
     int starved_device;
     unsigned starved_stream;
     size_t memory_bytes; /* of each device; 0: 1 GiB */
@@ -46,6 +49,11 @@ struct standin_options {
      * nothing; 0: none. */
     int ignored_device;
     unsigned ignored_wait;
+    /* The host's wait number `ignored_host_wait` (from 1) for events of that device does not wait.
+     */
+    unsigned ignored_host_wait;
+    /* cudaFree and cudaFreeHost do not wait for work, which finds 0xff where it comes late. */
+    bool frees_early;
     int first_device; /* what the machine calls the first: other processes may see others */
     /* Where nothing can run for so long the process is aborted; 0: a minute. */
     unsigned standstill_ms;
@@ -60,6 +68,9 @@ void standin_reset(const struct standin_options *options);
 void standin_fail_launches(int device);
 /* Waits made on a device's streams since the reset (cudaStreamWaitEvent). */
 unsigned standin_waits(int device);
+/* Waits of the host since the reset for records of a device's events (cudaEventSynchronize, the
+ * first cudaEventQuery), where there was something to wait for. */
+unsigned standin_host_waits(int device);
 /* Live bytes of cudaMalloc on a device, and the most there were. */
 size_t standin_memory_bytes(int device);
 size_t standin_memory_peak_bytes(int device);

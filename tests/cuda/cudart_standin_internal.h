@@ -28,6 +28,7 @@ void work_release(struct work *work);
 /* What an event's last record waits for. Counted references. */
 struct mark {
     bool done;
+    bool asked; /* for by the host */
     double time_ms;
     unsigned references;
 };
@@ -87,6 +88,8 @@ void streams_reset(void);
 void streams_begin(void);
 size_t streams_alive(void);
 
+/* Event records and waits take no time: they are done as soon as they can be. */
+void schedule_settle(void);
 /* Runs things until `done`; waits for other threads' calls where nothing can run. Aborts when all
  * stands still for a minute. */
 void schedule_until(bool (*done)(const void *object), const void *object);
@@ -139,7 +142,7 @@ struct standin_state {
     struct standin_options options;
     struct random_stream random;
     uint64_t sequence; /* of calls that queue */
-    unsigned waits[STANDIN_DEVICES_MAX];
+    unsigned waits[STANDIN_DEVICES_MAX], host_waits[STANDIN_DEVICES_MAX];
     struct CUstream_st *streams; /* legacy ones too; also the destroyed */
     struct CUstream_st *legacy[STANDIN_DEVICES_MAX];
     unsigned stream_count;

@@ -38,6 +38,7 @@ static struct device_memory devices[STANDIN_DEVICES_MAX];
 static size_t region_bytes;
 static int device_count;
 static struct pinned *pinned_list;
+static struct pinned *freed_list; /* that late work may still find */
 
 static void region_protect(struct device_memory *memory, bool open)
 {
@@ -64,16 +65,22 @@ static void device_memory_done(struct device_memory *memory)
     *memory = (struct device_memory){0};
 }
 
+static void pinned_list_free(struct pinned **list)
+{
+    while (*list) {
+        struct pinned *block = *list;
+        *list = block->next;
+        free(block->base);
+        free(block);
+    }
+}
+
 void memory_reset(void)
 {
     for (int d = 0; d < device_count; d++)
         device_memory_done(&devices[d]);
-    while (pinned_list) {
-        struct pinned *block = pinned_list;
-        pinned_list = block->next;
-        free(block->base);
-        free(block);
-    }
+    pinned_list_free(&pinned_list);
+    pinned_list_free(&freed_list);
     device_count = standin.options.devices;
     region_bytes = (standin.options.memory_bytes + 4095) / 4096 * 4096;
     for (int d = 0; d < device_count; d++) {
@@ -250,7 +257,8 @@ static cudaError_t device_free(void *pointer)
     int device = device_of(pointer);
     if (device == NO_DEVICE)
         return cudaErrorInvalidValue;
-    cudaError_t error = device_drain(device); /* as the real one does */
+    cudaError_t error = /* as the real one does */
+        standin.options.frees_early ? cudaSuccess : device_drain(device);
     struct device_memory *memory = &devices[device];
     size_t offset = (size_t)((char *)pointer - memory->base), place = 0;
     while (place < memory->count && memory->extents[place].offset != offset)
@@ -313,12 +321,18 @@ static cudaError_t host_free(void *pointer)
         link = &(*link)->next;
     if (!*link)
         return cudaErrorInvalidValue;
-    for (int d = 0; d < device_count; d++)
+    for (int d = 0; d < device_count && !standin.options.frees_early; d++)
         device_drain(d);
     struct pinned *block = *link;
     *link = block->next;
-    free(block->base);
-    free(block);
+    if (standin.options.frees_early) {
+        memset(block->base, POISON, block->bytes);
+        block->next = freed_list;
+        freed_list = block;
+    } else {
+        free(block->base);
+        free(block);
+    }
     return cudaSuccess;
 }
 

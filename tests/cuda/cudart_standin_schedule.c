@@ -71,7 +71,6 @@ static void pop(struct CUstream_st *stream)
     free(item);
 }
 
-/* Event records and waits take no time: they are done as soon as they can be. */
 static bool settle_stream(struct CUstream_st *stream)
 {
     bool moved = false;
@@ -88,7 +87,7 @@ static bool settle_stream(struct CUstream_st *stream)
     return moved;
 }
 
-static void settle(void)
+void schedule_settle(void)
 {
     for (bool moved = true; moved;) {
         moved = false;
@@ -132,8 +131,10 @@ static bool lane_is_starved(unsigned lane)
     const struct CUstream_st *stream = standin.streams;
     while (stream->number != lane)
         stream = stream->next;
-    return options->starved_stream && stream->device == options->starved_device &&
-           stream->place == options->starved_stream;
+    if (stream->device != options->starved_device || stream->place == 0)
+        return false;
+    return options->starved_stream == STANDIN_EVERY_STREAM ||
+           options->starved_stream == stream->place;
 }
 
 static void candidate_add(struct candidate candidate)
@@ -174,7 +175,7 @@ static int compare(const void *left, const void *right)
 
 static void collect(void)
 {
-    settle();
+    schedule_settle();
     candidate_count = 0;
     const bool deferred = standin.options.order == STANDIN_DEFERRED;
     if (deferred && chance(temper()->salt_steps))
@@ -253,7 +254,7 @@ static bool schedule_step(void)
     collect();
     for (size_t i = 0; i < candidate_count; i++)
         if (candidate_run(&candidates[i])) {
-            settle();
+            schedule_settle();
             return true;
         }
     return false;
@@ -302,12 +303,12 @@ static double idle_check(void)
 static size_t schedule_many(size_t most, bool (*done)(const void *object), const void *object)
 {
     size_t ran = 0;
-    settle();
+    schedule_settle();
     while (ran < most && !done(object) && schedule_step()) {
         ran++;
-        settle();
+        schedule_settle();
     }
-    settle();
+    schedule_settle();
     return ran;
 }
 

@@ -282,6 +282,11 @@ unsigned standin_waits(int device)
     return standin.waits[device];
 }
 
+unsigned standin_host_waits(int device)
+{
+    return standin.host_waits[device];
+}
+
 /* --- Work from outside
  * ---------------------------------------------------------------------------- */
 
@@ -434,12 +439,24 @@ static cudaError_t event_error(const struct CUevent_st *event)
     return event->was_captured ? cudaErrorCapturedEvent : cudaSuccess;
 }
 
+/* Whether the host does not wait for the event's record: the options leave that wait out. */
+static bool host_wait_is_ignored(const struct CUevent_st *event)
+{
+    const struct standin_options *options = &standin.options;
+    schedule_settle();
+    if (event->mark->asked || event->mark->done)
+        return false;
+    event->mark->asked = true;
+    return ++standin.host_waits[event->device] == options->ignored_host_wait &&
+           event->device == options->ignored_device;
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     standin_enter();
     struct CUevent_st *known = event_find(event);
     cudaError_t error = event_error(known);
-    if (error == cudaSuccess && known->mark) {
+    if (error == cudaSuccess && known->mark && !host_wait_is_ignored(known)) {
         struct mark *mark = known->mark; /* a record in another thread may replace it */
         mark->references++;
         schedule_until(mark_is_done, mark);
@@ -455,6 +472,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     cudaError_t error = event_error(known);
     if (error != cudaSuccess)
         return standin_leave(error);
+    if (known->mark && host_wait_is_ignored(known))
+        return standin_leave_asking(cudaSuccess);
     if (known->mark)
         schedule_some(mark_is_done, known->mark);
     return standin_leave_asking(known->mark && !known->mark->done ? cudaErrorNotReady

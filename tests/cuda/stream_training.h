@@ -17,123 +17,164 @@ enum { STEPS = 7 };
 
 static const struct mini mini = {false, true, 2, 4, 12, 12, 5};
 
-/* All that a training ends with. */
+/* All that was read of a training. */
 struct outcome {
-    double losses[STEPS + 1]; /* the last is an evaluation's */
-    double *values;           /* every parameter, one after the other */
+    double *values;
     size_t count;
     bool failed; /* a call did */
 };
 
-/* Takes the status of a call; what follows a failure is not called. */
-TEST_HELPER bool went_well(struct outcome *outcome, struct status status)
+/* Room for so many more values, for the caller to fill. */
+TEST_HELPER double *outcome_extend(struct outcome *outcome, size_t count)
 {
-    if (status.code == STATUS_DONE)
-        return true;
-    outcome->failed = true;
-    status_ignore(status);
-    return false;
-}
-
-/* Steps without a pause. Two of three calls are micro-batches of one step; the first call is of
- * that kind too, since memory for adding is made then, which waits for everything. */
-TEST_HELPER bool steps_run(const struct backend_ops *ops, struct store *store, struct plan *plan,
-                           const struct pixel_batch *batches, struct outcome *outcome)
-{
-    for (int i = 0; i < STEPS; i++) {
-        const bool first_half = i % 3 == 2, second_half = i % 3 == 0;
-        const struct step_input input = {
-            .images = batches[i].pixels,
-            .labels = batches[i].labels,
-            .valid = batches[i].valid,
-            .divisor = (1 + (first_half || second_half)) * (uint64_t)batches[i].valid,
-            .adds = second_half,
-            .completes = !first_half,
-        };
-        if (!went_well(outcome, ops->plan_forward_backward(plan, &input)))
-            return false;
-        if (input.completes && !went_well(outcome, ops->store_update(store)))
-            return false;
-    }
-    return true;
-}
-
-TEST_HELPER bool outcome_read(const struct backend_ops *ops, const struct network *network,
-                              struct store *store, struct plan *train, struct outcome *outcome)
-{
-    struct step_metrics metrics[STEPS];
-    size_t count;
-    if (!went_well(outcome, ops->plan_metrics(train, metrics, STEPS, &count)))
-        return false;
-    assert_int_equal(count, STEPS);
-    for (size_t i = 0; i < count; i++)
-        outcome->losses[i] = metrics[i].loss_sum;
-    for (size_t i = 0; i < network->param_count; i++) {
-        if (network->params[i].kind == PARAM_COUNTER)
-            continue;
-        assert_ok(memory_resize(outcome->count + network->params[i].count, sizeof *outcome->values,
-                                &outcome->values));
-        if (!went_well(outcome,
-                       ops->store_read(store, ROLE_VALUE, i, outcome->values + outcome->count)))
-            return false;
-        outcome->count += network->params[i].count;
-    }
-    return true;
-}
-
-/* A whole training under the stand-ins' options. */
-TEST_HELPER struct outcome training_run(const struct standin_options *options,
-                                        enum train_dtype dtype, bool joins_bn)
-{
-    static const double rates[] = {.1, .05, .02};
-    static const struct update_rule rule = {
-        .momentum = .9, .weight_decay = 1e-3, .rates = rates, .rate_count = 3, .scale.value = 1};
-    const struct backend_ops *ops = headrace_backend_module()->ops;
-    const struct backend_config config = {.dtype = dtype, .sync_bn = joins_bn};
-    struct plan_config shape = {.batch = 4, .height = mini.height, .width = mini.width};
-    struct outcome outcome = {0};
-    struct pixel_batch batches[STEPS];
-    struct network *network = mini_open(&mini);
-    struct backend *backend;
-    struct store *store;
-    struct plan *train, *eval;
-    standin_reset(options);
-    assert_ok(ops->open(&config, &backend));
-    assert_ok(ops->store_open(backend, network, &store));
-    assert_ok(ops->plan_open(store, &shape, &train));
-    shape.mode = PLAN_EVAL;
-    assert_ok(ops->plan_open(store, &shape, &eval));
-    initialise_parameters(network, ops, store, 1);
-    assert_ok(ops->store_begin(store, &rule));
-    for (int i = 0; i < STEPS; i++)
-        pixel_batch_make(&batches[i], &shape, mini.classes, dtype, false, (uint64_t)i);
-
-    const struct step_input input = {.images = batches[0].pixels,
-                                     .labels = batches[0].labels,
-                                     .valid = 4};
-    struct step_metrics metrics;
-    size_t count;
-    if (steps_run(ops, store, train, batches, &outcome) &&
-        outcome_read(ops, network, store, train, &outcome) &&
-        went_well(&outcome, ops->plan_forward(eval, &input)) &&
-        went_well(&outcome, ops->plan_metrics(eval, &metrics, 1, &count)))
-        outcome.losses[STEPS] = metrics.loss_sum;
-    for (int i = 0; i < STEPS; i++)
-        pixel_batch_done(&batches[i]);
-    ops->plan_close(train);
-    ops->plan_close(eval);
-    ops->store_close(store);
-    ops->close(backend);
-    network_close(network);
-    return outcome;
+    assert_ok(memory_resize(outcome->count + count, sizeof *outcome->values, &outcome->values));
+    outcome->count += count;
+    return outcome->values + outcome->count - count;
 }
 
 /* Bit for bit. */
 TEST_HELPER bool outcomes_are_same(const struct outcome *a, const struct outcome *b)
 {
     return !a->failed && !b->failed && a->count == b->count &&
-           memcmp(a->losses, b->losses, sizeof a->losses) == 0 &&
-           memcmp(a->values, b->values, a->count * sizeof *a->values) == 0;
+           (a->count == 0 || memcmp(a->values, b->values, a->count * sizeof *a->values) == 0);
+}
+
+struct training {
+    const struct backend_ops *ops;
+    struct network *network;
+    struct backend *backend;
+    struct store *store;
+    struct plan_config shape; /* of the training plan */
+    struct plan *train, *eval;
+    struct pixel_batch batches[STEPS];
+    struct outcome outcome;
+};
+
+static const double training_rates[] = {.1, .05, .02};
+static const struct update_rule training_rule = {.momentum = .9,
+                                                 .weight_decay = 1e-3,
+                                                 .rates = training_rates,
+                                                 .rate_count = 3,
+                                                 .scale.value = 1};
+
+/* Starts the stand-ins anew with the options, and a training on them. */
+TEST_HELPER void training_open(const struct standin_options *options, enum train_dtype dtype,
+                               bool joins_bn, struct training *training)
+{
+    const struct backend_ops *ops = headrace_backend_module()->ops;
+    const struct backend_config config = {.dtype = dtype, .sync_bn = joins_bn};
+    struct plan_config shape = {.batch = 4, .height = mini.height, .width = mini.width};
+    *training = (struct training){.ops = ops, .network = mini_open(&mini), .shape = shape};
+    standin_reset(options);
+    assert_ok(ops->open(&config, &training->backend));
+    assert_ok(ops->store_open(training->backend, training->network, &training->store));
+    assert_ok(ops->plan_open(training->store, &shape, &training->train));
+    shape.mode = PLAN_EVAL;
+    assert_ok(ops->plan_open(training->store, &shape, &training->eval));
+    initialise_parameters(training->network, ops, training->store, 1);
+    assert_ok(ops->store_begin(training->store, &training_rule));
+    for (int i = 0; i < STEPS; i++)
+        pixel_batch_make(&training->batches[i], &shape, mini.classes, dtype, false, (uint64_t)i);
+}
+
+/* What was read; the caller frees its values. */
+TEST_HELPER struct outcome training_close(struct training *training, struct status status)
+{
+    for (int i = 0; i < STEPS; i++)
+        pixel_batch_done(&training->batches[i]);
+    training->ops->plan_close(training->train);
+    training->ops->plan_close(training->eval);
+    training->ops->store_close(training->store);
+    training->ops->close(training->backend);
+    network_close(training->network);
+    training->outcome.failed = status.code != STATUS_DONE;
+    status_ignore(status);
+    return training->outcome;
+}
+
+enum part { WHOLE_STEP, FIRST_HALF, SECOND_HALF };
+
+/* Puts a step or a micro-batch of one on its way. */
+TEST_HELPER struct status training_call(struct training *training, struct plan *plan, int batch,
+                                        enum part part)
+{
+    const struct pixel_batch *images = &training->batches[batch];
+    const struct step_input input = {
+        .images = images->pixels,
+        .labels = images->labels,
+        .valid = images->valid,
+        .divisor = (part == WHOLE_STEP ? 1 : 2) * (uint64_t)images->valid,
+        .adds = part == SECOND_HALF,
+        .completes = part != FIRST_HALF,
+    };
+    TRY(training->ops->plan_forward_backward(plan, &input));
+    return input.completes ? training->ops->store_update(training->store) : OK;
+}
+
+/* Steps without a pause. Two of three calls are micro-batches of one step. */
+TEST_HELPER struct status training_steps(struct training *training)
+{
+    static const enum part parts[] = {WHOLE_STEP, FIRST_HALF, SECOND_HALF};
+    for (int i = 0; i < STEPS; i++)
+        TRY(training_call(training, training->train, i, parts[i % 3]));
+    return OK;
+}
+
+TEST_HELPER struct status training_evaluate(struct training *training)
+{
+    const struct pixel_batch *images = &training->batches[0];
+    const struct step_input input = {.images = images->pixels,
+                                     .labels = images->labels,
+                                     .valid = images->valid};
+    return training->ops->plan_forward(training->eval, &input);
+}
+
+/* The losses of the calls since the last reading, and whether updates were made. */
+TEST_HELPER struct status training_read_losses(struct training *training, struct plan *plan)
+{
+    struct step_metrics metrics[32];
+    size_t count;
+    TRY(training->ops->plan_metrics(plan, metrics, ARRAY_LENGTH(metrics), &count));
+    assert_true(count < ARRAY_LENGTH(metrics));
+    double *values = outcome_extend(&training->outcome, 2 * count);
+    for (size_t i = 0; i < count; i++) {
+        values[2 * i] = metrics[i].loss_sum;
+        values[2 * i + 1] = metrics[i].applied;
+    }
+    return OK;
+}
+
+TEST_HELPER struct status training_read(struct training *training, enum param_role role,
+                                        size_t param)
+{
+    double *values = outcome_extend(&training->outcome, training->network->params[param].count);
+    return training->ops->store_read(training->store, role, param, values);
+}
+
+TEST_HELPER struct status training_read_values(struct training *training)
+{
+    for (size_t i = 0; i < training->network->param_count; i++)
+        if (training->network->params[i].kind != PARAM_COUNTER)
+            TRY(training_read(training, ROLE_VALUE, i));
+    return OK;
+}
+
+TEST_HELPER struct status training_train(struct training *training)
+{
+    TRY(training_steps(training));
+    TRY(training_read_losses(training, training->train));
+    TRY(training_read_values(training));
+    TRY(training_evaluate(training));
+    return training_read_losses(training, training->eval);
+}
+
+/* A whole training under the stand-ins' options. */
+TEST_HELPER struct outcome training_run(const struct standin_options *options,
+                                        enum train_dtype dtype, bool joins_bn)
+{
+    struct training training;
+    training_open(options, dtype, joins_bn, &training);
+    return training_close(&training, training_train(&training));
 }
 
 #endif

@@ -5,21 +5,25 @@
 
 #include <sys/wait.h>
 
-/* Stand-ins run what may run at the same time in a random order, so that a wait that is missing
- * gives other numbers: the backend's own waits are taken away one by one, and each must be missed.
- */
+/* Stand-ins run what may run at the same time in a random order, and late where the host does not
+ * wait, so that a wait that is missing gives other numbers: the backend's own waits are taken away
+ * one by one, and each must be missed. */
+
+typedef struct outcome training_fn(const struct standin_options *options, enum train_dtype dtype,
+                                   bool joins_bn);
 
 /* Whether a training ends with something else, or does not come to its end: sums that wait for each
  * other for ever end the process, so it is one of its own. */
-TEST_HELPER bool training_differs(const struct standin_options *options, enum train_dtype dtype,
-                                  bool joins_bn, const struct outcome *expected)
+TEST_HELPER bool training_differs(training_fn *train, const struct standin_options *options,
+                                  enum train_dtype dtype, bool joins_bn,
+                                  const struct outcome *expected)
 {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         if (!freopen("/dev/null", "w", stderr))
             _exit(2);
-        struct outcome outcome = training_run(options, dtype, joins_bn);
+        struct outcome outcome = train(options, dtype, joins_bn);
         _exit(outcomes_are_same(&outcome, expected) ? 0 : 1);
     }
     int status;
@@ -39,7 +43,7 @@ TEST_HELPER bool some_order_differs(struct standin_options *options, unsigned or
     bool differs = false;
     for (options->seed = 0; options->seed < orders && !differs; options->seed++) {
         options->starved_stream = 1 + options->seed % STREAMS;
-        differs = training_differs(options, dtype, joins_bn, expected);
+        differs = training_differs(training_run, options, dtype, joins_bn, expected);
     }
     return differs;
 }

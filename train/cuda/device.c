@@ -217,8 +217,8 @@ struct status device_finish(struct device *device)
     return device_wait(device, device->idle);
 }
 
-struct status device_alloc(struct device *device, enum memory_kind kind, uint64_t size_bytes,
-                           void *ret_pointer)
+struct status device_alloc_bare(struct device *device, enum memory_kind kind, uint64_t size_bytes,
+                                void *ret_pointer)
 {
     void *memory = NULL;
     device->use.bytes[kind] += size_bytes;
@@ -232,9 +232,18 @@ struct status device_alloc(struct device *device, enum memory_kind kind, uint64_
         TRY_CUDA(error);
     }
     memcpy(ret_pointer, &memory, sizeof memory);
+    return OK;
+}
+
+struct status device_alloc(struct device *device, enum memory_kind kind, uint64_t size_bytes,
+                           void *ret_pointer)
+{
+    void *memory = NULL;
+    TRY(device_alloc_bare(device, kind, size_bytes, &memory));
+    memcpy(ret_pointer, &memory, sizeof memory);
     if (memory)
         TRY_CUDA(cudaMemsetAsync(memory, 0, size_bytes, device->compute));
-    return device_finish(device);
+    return OK;
 }
 
 struct status device_alloc_pinned(struct device *device, uint64_t size_bytes, void *ret_pointer)

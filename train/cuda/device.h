@@ -66,10 +66,14 @@ struct status device_wait(struct device *device, cudaEvent_t event);
 /* Waits until the compute stream has done what was put on it. */
 struct status device_finish(struct device *device);
 
-/* Zeroed device memory, complete when this returns; free with cudaFree. A size of 0 gives NULL. On
- * failure *ret_pointer may be set: it is then to be freed too. */
+/* Device memory that the compute stream zeroes before what is put on it from now on; free with
+ * cudaFree. A size of 0 gives NULL. On failure *ret_pointer may be set: it is then to be freed too.
+ */
 struct status device_alloc(struct device *device, enum memory_kind kind, uint64_t size_bytes,
                            void *ret_pointer);
+/* The same with anything in it, for what is written whole before it is read. */
+struct status device_alloc_bare(struct device *device, enum memory_kind kind, uint64_t size_bytes,
+                                void *ret_pointer);
 /* Zeroed memory of the host that the device reads by itself; free with cudaFreeHost. */
 struct status device_alloc_pinned(struct device *device, uint64_t size_bytes, void *ret_pointer);
 /* An event without a time; NULL in a forecast. */

@@ -104,7 +104,7 @@ static struct status slots_open(const struct plan *plan, struct device *device,
     for (int i = 0; i < SLOT_COUNT; i++) {
         struct slot *slot = &replica->slots[i];
         TRY(device_alloc_pinned(device, plan->slot_bytes, &slot->pinned));
-        TRY(device_alloc(device, MEMORY_BATCHES, plan->slot_bytes, &slot->device));
+        TRY(device_alloc_bare(device, MEMORY_BATCHES, plan->slot_bytes, &slot->device));
         TRY(device_open_event(device, &slot->copied));
         TRY(device_open_event(device, &slot->consumed));
     }
@@ -143,7 +143,8 @@ static struct status folds_open(const struct plan *plan, struct device *device,
             .row = (uint32_t)(weight->count / channels),
         };
     }
-    TRY(device_alloc(device, MEMORY_OTHER, program->fold_count * sizeof *folds, &replica->folds));
+    TRY(device_alloc_bare(device, MEMORY_OTHER, program->fold_count * sizeof *folds,
+                          &replica->folds));
     if (program->fold_count)
         TRY(device_upload(device, replica->folds, folds, program->fold_count * sizeof *folds));
     return OK;

@@ -34,8 +34,8 @@ static struct status arrays_open(struct store *store, struct device *device,
     else
         TRY(device_alloc(device, MEMORY_PARAMETERS, map->trained * io_bytes(dtype),
                          &replica->weights));
-    TRY(device_alloc(device, MEMORY_OTHER, map->trained / KERNEL_BLOCK * sizeof(uint32_t),
-                     &replica->block_segments));
+    TRY(device_alloc_bare(device, MEMORY_OTHER, map->trained / KERNEL_BLOCK * sizeof(uint32_t),
+                          &replica->block_segments));
     TRY(device_upload(device, replica->block_segments, map->block_segments,
                       map->trained / KERNEL_BLOCK * sizeof(uint32_t)));
     return device_alloc(device, MEMORY_OTHER, map->segment_count * sizeof(struct arena_segment),
@@ -52,7 +52,7 @@ static struct status replica_open(struct device *device, unsigned index, void *c
         .loss_scale = 1,
     };
     TRY(arrays_open(store, device, replica));
-    TRY(device_alloc(device, MEMORY_OTHER, sizeof state, &replica->state));
+    TRY(device_alloc_bare(device, MEMORY_OTHER, sizeof state, &replica->state));
     TRY(device_upload(device, replica->state, &state, sizeof state));
     const uint32_t blocks = (uint32_t)(store->map->trained / KERNEL_BLOCK);
     return device_alloc(device, MEMORY_OTHER,

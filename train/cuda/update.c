@@ -40,7 +40,8 @@ static struct status replica_begin(struct device *device, unsigned index, void *
     TRY(device_finish(device));
     store_drop_update(replica);
     cudaFree(MOVE(replica->rates));
-    TRY(device_alloc(device, MEMORY_OTHER, store->rate_count * sizeof(float), &replica->rates));
+    TRY(device_alloc_bare(device, MEMORY_OTHER, store->rate_count * sizeof(float),
+                          &replica->rates));
     TRY(device_upload(device, replica->rates, beginning->rates, store->rate_count * sizeof(float)));
     TRY(device_upload(device, replica->segments, store->map->segments,
                       store->map->segment_count * sizeof *store->map->segments));
