@@ -1,6 +1,6 @@
 #include "binding/binding.h"
 
-#include <stdio.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -42,11 +42,53 @@ const char *binding_release(void)
 /* Of a fixed size, since nobody would free it at a thread's end; paths may be cut off. */
 static _Thread_local char message[4096];
 
+/* What the library's messages advise is an option of the command line: who calls from another
+ * language has an argument for it, or a variable of the environment. */
+static const struct {
+    const char *option, *name;
+} option_names[] = {
+    {"--ca-file", "HEADRACE_CA_FILE"},  {"--cache DIR", "cache"},
+    {"--cache-size", "cache_size"},     {"--memory", "memory"},
+    {"--origins", "origins"},           {"--password-file", "password"},
+    {"--token-file", "HEADRACE_TOKEN"}, {"--user", "user"},
+};
+
+/* The option that a text begins with, as a whole word: its number, or that of no row. */
+static size_t option_find(const char *text)
+{
+    size_t i = 0;
+    for (; i < ARRAY_LENGTH(option_names); i++) {
+        size_t length = strlen(option_names[i].option);
+        if (strncmp(text, option_names[i].option, length) == 0 && text[length] != '-' &&
+            !isalnum((unsigned char)text[length]))
+            break;
+    }
+    return i;
+}
+
+static void message_set(const char *text)
+{
+    size_t used = 0;
+    bool is_word = true; /* begins here */
+    while (*text && used + 1 < sizeof message) {
+        size_t option = is_word ? option_find(text) : ARRAY_LENGTH(option_names);
+        is_word = *text == ' ';
+        if (option == ARRAY_LENGTH(option_names)) {
+            message[used++] = *text++;
+            continue;
+        }
+        text += strlen(option_names[option].option);
+        for (const char *c = option_names[option].name; *c && used + 1 < sizeof message; c++)
+            message[used++] = *c;
+    }
+    message[used] = '\0';
+}
+
 int binding_end(struct status status)
 {
     int code = (int)status.code;
     if (status.code != STATUS_DONE)
-        snprintf(message, sizeof message, "%s", status_message(&status));
+        message_set(status_message(&status));
     status_clear(&status);
     return code;
 }

@@ -23,7 +23,9 @@ uint32_t binding_version(void);
 /* "0.1.0" */
 const char *binding_release(void);
 
-/* What the calling thread's last failure was; borrowed until its next one. */
+/* What the calling thread's last failure was; borrowed until its next one. Where the library
+ * advises an option of the command line, it has the name that a caller has for it: cache_size,
+ * memory, … */
 const char *binding_message(void);
 
 /* What the calling thread calls from now on gives up as soon as it would wait, or waits, for a

@@ -12,7 +12,7 @@ static const char *const layout_names[] = {"nhwc", "nchw", NULL};
 static struct status range_check(const char *option, double value, double least, double most)
 {
     if (!(value >= least && value <= most))
-        FAIL(STATUS_USAGE, "%s is %g, expected %g to %g", option, value, least, most);
+        FAIL(STATUS_USAGE, "%s is %.10g, expected %.10g to %.10g", option, value, least, most);
     return OK;
 }
 

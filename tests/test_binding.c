@@ -69,6 +69,24 @@ static void test_failures_have_codes_and_messages(void **state)
     assert_string_equal(binding_message(), "pixels is 'sharp', expected pillow, pillow13 or fast");
 }
 
+static void test_messages_have_the_callers_names(void **state)
+{
+    (void)state;
+    struct cache *cache = NULL;
+    struct access *access = NULL;
+    struct index *index = NULL;
+    assert_int_equal(binding_cache_open(test_path("empty"), NULL, &cache), STATUS_USAGE);
+    assert_non_null(strstr(binding_message(), "could be kept; give one: cache_size"));
+    assert_int_equal(binding_access_open(NULL, NULL, "secret", &access), STATUS_USAGE);
+    assert_non_null(strstr(binding_message(), "give user, or HEADRACE_USER"));
+    /* What only looks like one. */
+    assert_int_equal(binding_index_open("--memory-x", NULL, &index), STATUS_NOT_FOUND);
+    assert_non_null(strstr(binding_message(), "'--memory-x'"));
+    assert_int_equal(binding_index_open(" --memory2 x--user --cache", NULL, &index),
+                     STATUS_NOT_FOUND);
+    assert_non_null(strstr(binding_message(), "' --memory2 x--user --cache'"));
+}
+
 static void test_an_access_is_opened_and_checked(void **state)
 {
     (void)state;
@@ -354,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_failures_have_codes_and_messages),
+        cmocka_unit_test(test_messages_have_the_callers_names),
         cmocka_unit_test(test_an_access_is_opened_and_checked),
         cmocka_unit_test(test_columns_are_the_records),
         cmocka_unit_test(test_originals),

@@ -160,6 +160,16 @@ class ArgumentsTest(unittest.TestCase):
                 self.refused(ValueError, "^(place|epoch) is -?[0-9]+, expected a whole number from 0 to", source,
                              SimpleNamespace(idx_in_epoch=place, epoch_idx=epoch, iteration=0))
 
+    def test_messages_of_the_library(self):
+        """Have the arguments' names, not those of the command line's options."""
+        path = support.packed("dct")
+        for pattern, call in [
+                ("give memory as much", lambda: loader(memory=1000)),
+                ("give one: cache_size$", lambda: headrace.Index(path, cache=support.folder() / "no_cache")),
+                ("give user, or HEADRACE_USER", lambda: headrace.Index(path, password="p")),
+                ("expected 1e-06 to 1000000$", lambda: loader(std=(0, 1, 1)))]:
+            self.refused(ValueError, pattern, call)
+
     def test_long_values_are_cut(self):
         with self.assertRaises(TypeError) as refused:
             arguments.number("flip", ["x" * 1000] * 1000)
