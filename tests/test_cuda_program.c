@@ -387,10 +387,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_programs),      cmocka_unit_test(test_resnet50),
-        cmocka_unit_test(test_layout_random), cmocka_unit_test(test_layout_network),
-        cmocka_unit_test(test_param_map),     cmocka_unit_test(test_buckets),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_programs),        cmocka_unit_test(test_resnet50),
+        cmocka_unit_test(test_resnet50_joined), cmocka_unit_test(test_layout_random),
+        cmocka_unit_test(test_layout_network),  cmocka_unit_test(test_param_map),
+        cmocka_unit_test(test_buckets),         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
