@@ -59,14 +59,18 @@ uint64_t memory_installed_bytes(void)
 
 uint64_t memory_available_bytes(void)
 {
+    static const char name[] = "MemAvailable:";
     char line[128];
-    unsigned long long kilobytes = 0;
+    uint64_t bytes = 0;
     FILE *file = fopen("/proc/meminfo", "re");
-    while (file && !kilobytes && fgets(line, sizeof line, file))
-        (void)!sscanf(line, "MemAvailable: %llu kB", &kilobytes);
+    while (file && !bytes && fgets(line, sizeof line, file)) {
+        if (strncmp(line, name, strlen(name)) != 0)
+            continue;
+        bytes = strtoull(line + strlen(name), NULL, 10) * 1024;
+    }
     if (file)
         fclose(file);
-    return kilobytes * 1024;
+    return bytes;
 }
 
 struct status memory_alloc_tensor(size_t size_bytes, void *ret_pointer)
