@@ -356,6 +356,18 @@ static void test_devices_refused(void **state)
     network_close(network);
 }
 
+static void test_an_old_driver_is_told(void **state)
+{
+    (void)state;
+    const struct standin_options options = {.devices = 1, .driver_version = 12040};
+    const struct backend_config config = {.devices = 1};
+    struct backend *backend = NULL;
+    standin_reset(&options);
+    assert_fails(headrace_backend_module()->ops->open(&config, &backend), STATUS_FAILED,
+                 "serves CUDA up to 12.4, but this program needs 13.");
+    assert_null(backend);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_average),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_devices_refused),
+        cmocka_unit_test(test_an_old_driver_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

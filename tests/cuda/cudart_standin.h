@@ -37,6 +37,9 @@ enum standin_order {
 
 struct standin_options {
     int devices; /* what cudaGetDeviceCount says; 0: it fails with cudaErrorNoDevice */
+    /* What the driver serves, as 12040 for CUDA 12.4: less than the runtime is too old for it. 0:
+     * as much as the runtime. */
+    int driver_version;
     enum standin_order order;
     uint64_t seed; /* STANDIN_DEFERRED */
     /* STANDIN_DEFERRED: the stream that was made as this one (from 1) of the device does something

@@ -171,6 +171,8 @@ int standin_device(void)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     standin_enter();
+    if (standin.options.driver_version && standin.options.driver_version < CUDART_VERSION)
+        return standin_leave(cudaErrorInsufficientDriver);
     if (standin.options.devices == 0)
         return standin_leave(cudaErrorNoDevice); /* the count is left alone, as by the real one */
     *count = standin.options.devices;
@@ -319,8 +321,9 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = CUDART_VERSION;
-    return cudaSuccess;
+    standin_enter();
+    *version = standin.options.driver_version ? standin.options.driver_version : CUDART_VERSION;
+    return standin_leave(cudaSuccess);
 }
 
 /* --- Errors
