@@ -8,6 +8,7 @@
 
 #include "base/digest.h"
 #include "base/random.h"
+#include "base/stop.h"
 #include "tests/support/ranks.h"
 #include "train/comm.h"
 #include "train/comm_socket.h"
@@ -18,7 +19,7 @@ static const struct comm_options patient = {.join_timeout_s = 120,
 
 /* The processes see this page together. */
 static struct shared {
-    _Atomic unsigned arrived;
+    _Atomic unsigned arrived, released;
     uint8_t digests[2][RANKS_MAX][SHA256_BYTES];
 } * shared;
 
@@ -443,6 +444,58 @@ static void contradictions(void **state)
     assert_int_equal(ranks_wait(&twins, 1).status, 1);
 }
 
+/* Rank 1 comes to the call when it is let. */
+static struct status stops_while_it_starts(struct comm *comm)
+{
+    stop_install();
+    atomic_fetch_add(&shared->arrived, 1);
+    while (comm_rank(comm) == 1 && !shared->released)
+        poll(NULL, 0, 10);
+    return comm_barrier(comm);
+}
+
+/* Later, all agree on a stop in calls like this one. */
+static struct status stops_afterwards(struct comm *comm)
+{
+    stop_install();
+    comm_start_ends(comm);
+    atomic_fetch_add(&shared->arrived, 1);
+    while (!stop_requested())
+        poll(NULL, 0, 10);
+    return comm_barrier(comm);
+}
+
+static void await_arrivals(unsigned count)
+{
+    while (shared->arrived < count)
+        poll(NULL, 0, 10);
+}
+
+static void asked_to_stop(void **state)
+{
+    (void)state;
+    struct ranks ranks;
+    ranks_begin(&ranks, 2, patient);
+    shared->arrived = shared->released = 0;
+    ranks_start_all(&ranks, stops_while_it_starts);
+    await_arrivals(2);
+    kill(ranks.pids[0], SIGTERM);
+    struct rank_end first = ranks_wait(&ranks, 0);
+    shared->released = 1;
+    struct rank_end second = ranks_wait(&ranks, 1);
+    assert_says(first, "stopped on request");
+    assert_says(second, "stopped on request");
+    assert_int_equal(first.status, 75);
+    assert_int_equal(second.status, 75);
+
+    ranks_begin(&ranks, 2, patient);
+    shared->arrived = 0;
+    ranks_start_all(&ranks, stops_afterwards);
+    await_arrivals(2);
+    kill(ranks.pids[1], SIGTERM);
+    all_succeed(&ranks);
+}
+
 /* The ports at which the job that ranks_begin named will meet. */
 static struct launch job_ports(void)
 {
@@ -549,6 +602,7 @@ int main(void)
         cmocka_unit_test(hung_though_alive),
         cmocka_unit_test(late_and_missing),
         cmocka_unit_test(contradictions),
+        cmocka_unit_test(asked_to_stop),
         cmocka_unit_test(ports_in_use),
         cmocka_unit_test(strangers_call),
     };

@@ -203,7 +203,27 @@ static void test_differences_are_named(void **state)
     snprintf(ranks_train_settings.odd_arguments, sizeof ranks_train_settings.odd_arguments,
              "%s%s --lr 0.5", common, test_path("no"));
     struct rank_end end = ranks_train(4, true, 1, common, "no");
-    expect_message(&end, "the command line of rank 2 is not that of rank 0: ");
+    expect_message(&end, "the command line of rank 2 is not that of rank 0: --lr is 0.5, expected "
+                         "0.01; start all ranks with the same options");
+
+    /* What decides which way a rank goes is compared before any goes there. */
+    const struct {
+        const char *option, *part;
+    } turns[] = {
+        {"--resume auto", "--resume is given, expected not given"},
+        {"--weights w.safetensors", "--weights is given, expected not given"},
+        {"-e", "--evaluate is on, expected off"},
+        {"--plan", "--plan is on, expected off"},
+        {"--rank-timeout 17", "--rank-timeout is 17, expected 0"},
+    };
+    ranks_train_settings.odd_rank = 1;
+    for (size_t i = 0; i < ARRAY_LENGTH(turns); i++) {
+        snprintf(ranks_train_settings.odd_arguments, sizeof ranks_train_settings.odd_arguments,
+                 "%s%s %s", common, test_path("no"), turns[i].option);
+        end = ranks_train(2, true, i % 2, common, "no");
+        expect_message(&end, turns[i].part);
+        assert_int_equal(end.status, 2);
+    }
 
     char text[512];
     snprintf(text, sizeof text, REFERENCE "--train %s --epochs 1 -b 4 --out ",

@@ -152,6 +152,12 @@ const char *comm_description(const struct comm *comm)
     return comm->description;
 }
 
+void comm_start_ends(struct comm *comm)
+{
+    if (comm->watch)
+        watch_start_ends(comm->watch);
+}
+
 struct status comm_check(struct comm *comm)
 {
     return comm->watch ? watch_check(comm->watch) : OK;

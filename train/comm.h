@@ -62,6 +62,10 @@ struct status comm_gather(struct comm *comm, const void *bytes, size_t count, vo
 /* Returns when all ranks have called it. */
 struct status comm_barrier(struct comm *comm);
 
+/* Up to here, each call fails with STATUS_STOPPED once this or another rank was asked to stop: a
+ * rank that starts has nothing to save. From now on ranks_vote and the like tell all when to. */
+void comm_start_ends(struct comm *comm);
+
 /* Fails as soon as another rank is known to be lost; waits for nothing. From any thread: for those
  * who wait for something that a lost rank would have to send (NCCL). */
 struct status comm_check(struct comm *comm);

@@ -49,7 +49,8 @@ static struct status halves_move(struct transport *transport, struct half *out, 
             {.fd = in->left ? in->fd : -1, .events = POLLIN},
             {.fd = out->left ? out->fd : -1, .events = POLLOUT},
         };
-        if (poll(entries, ARRAY_LENGTH(entries), -1) < 0 && errno != EINTR)
+        if (poll(entries, ARRAY_LENGTH(entries), watch_look_ms(transport->watch)) < 0 &&
+            errno != EINTR)
             return status_errno(errno, "cannot wait for other ranks");
         TRY(watch_check(transport->watch));
     }

@@ -45,7 +45,7 @@ struct watch {
     int control; /* eventfd: wakes the thread */
     int verdict; /* eventfd: readable from the verdict on */
     atomic_uint_fast64_t begun, ended;
-    atomic_bool has_verdict, leaving, stopping;
+    atomic_bool has_verdict, starting, leaving, stopping;
     atomic_bool *left; /* by rank */
 
     pthread_mutex_t lock; /* guards what follows */
@@ -99,11 +99,21 @@ static void verdict_name(struct watch *watch, unsigned rank, const char *format,
 struct status watch_check(struct watch *watch)
 {
     if (!atomic_load(&watch->has_verdict))
-        return OK;
+        return atomic_load(&watch->starting) && stop_requested() ? stop_fail() : OK;
     pthread_mutex_lock(&watch->lock);
     struct status status = status_make(STATUS_FAILED, "%s", watch->text);
     pthread_mutex_unlock(&watch->lock);
     return status;
+}
+
+void watch_start_ends(struct watch *watch)
+{
+    atomic_store(&watch->starting, false);
+}
+
+int watch_look_ms(const struct watch *watch)
+{
+    return atomic_load(&watch->starting) ? LOOK_MS : -1;
 }
 
 int watch_descriptor(const struct watch *watch)
@@ -471,6 +481,7 @@ static struct status watch_prepare(struct watch *watch, struct links *links)
 {
     unsigned count = links->rank == 0 ? links->size - 1 : 1;
     watch->links = links;
+    atomic_store(&watch->starting, true);
     pthread_mutex_init(&watch->lock, NULL);
     watch->control = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     watch->verdict = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -30,12 +30,18 @@ void watch_leave(struct watch *watch);
 void watch_stop(struct watch *watch);
 CLEANUP_POINTER(watch_stop, struct watch)
 
-/* STATUS_FAILED with the verdict when one has been reached. From any thread. */
+/* The ranks agree on stops among themselves from now on. */
+void watch_start_ends(struct watch *watch);
+
+/* STATUS_FAILED with the verdict when one has been reached; up to watch_start_ends STATUS_STOPPED
+ * when a stop was asked for. From any thread. */
 struct status watch_check(struct watch *watch);
 /* A descriptor that is readable from the moment of the verdict on. */
 int watch_descriptor(const struct watch *watch);
 /* Whether a verdict has been reached: cheap enough for loops that wait. */
 bool watch_has_verdict(const struct watch *watch);
+/* How long may be waited for a descriptor without watch_check, -1 for as long as it takes. */
+int watch_look_ms(const struct watch *watch);
 /* Whether a rank said goodbye. */
 bool watch_has_left(const struct watch *watch, unsigned rank);
 

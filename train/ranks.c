@@ -122,8 +122,7 @@ struct status sums_join(struct comm *comm, struct metric_sums *sums, size_t coun
     return OK;
 }
 
-/* A text of rank 0 for all; on the heap, *text is rank 0's own and is set on the others. */
-static struct status text_share(struct comm *comm, char **text)
+struct status ranks_share_text(struct comm *comm, char **text)
 {
     uint64_t length = *text ? strlen(*text) : 0;
     TRY(comm_broadcast(comm, &length, sizeof length, 0));
@@ -140,9 +139,9 @@ static struct status document_share(struct comm *comm, struct checkpoint *checkp
         TRY(json_write(checkpoint->document, false, &buffer));
         TRY(buffer_append_u8(&buffer, '\0'));
         char *text = (char *)buffer.data;
-        return text_share(comm, &text);
+        return ranks_share_text(comm, &text);
     }
-    TRY(text_share(comm, &received));
+    TRY(ranks_share_text(comm, &received));
     return json_parse(received, strlen(received), "rank 0's checkpoint", &checkpoint->document);
 }
 
@@ -169,7 +168,7 @@ static struct status weights_share(struct comm *comm, struct weights *weights)
 /* The empty checkpoint of another rank becomes that of rank 0. */
 static struct status checkpoint_receive(struct comm *comm, struct checkpoint *checkpoint)
 {
-    TRY(text_share(comm, &checkpoint->folder));
+    TRY(ranks_share_text(comm, &checkpoint->folder));
     TRY(document_share(comm, checkpoint));
     TRY(checkpoint_prepare(checkpoint));
     return weights_share(comm, checkpoint->weights);
@@ -184,7 +183,7 @@ struct status ranks_share_checkpoint(struct comm *comm, struct checkpoint **chec
     if (!there)
         return OK;
     if (comm_rank(comm) == 0) {
-        TRY(text_share(comm, &(*checkpoint)->folder));
+        TRY(ranks_share_text(comm, &(*checkpoint)->folder));
         TRY(document_share(comm, *checkpoint));
         return weights_share(comm, (*checkpoint)->weights);
     }

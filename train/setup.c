@@ -140,6 +140,8 @@ struct status setup_make(struct comm *comm, struct train_options *options,
         FAIL(STATUS_USAGE, "the data was named twice, '%s' and --data %s", parse->positionals[0],
              options->data);
     TRY(recipe_apply(options, parse, recipe));
+    /* They decide who waits for whom from here on. */
+    TRY(ranks_agree_options(comm, options));
     TRY(resume_apply(comm, options, parse, &checkpoint));
     if (parse->positional_count)
         options->data = parse->positionals[0];

@@ -13,28 +13,6 @@ static bool is_alone(const struct trainer *trainer)
     return comm_size(trainer->comm) == 1;
 }
 
-/* Paths and numbers of threads may differ from machine to machine. */
-struct status trainer_agree_options(struct trainer *trainer)
-{
-    CLEANUP(json_free) struct json *object = json_object_new();
-    CLEANUP(buffer_done) struct buffer buffer = {0};
-    struct train_options options = *trainer->options;
-    char text[128];
-    if (is_alone(trainer))
-        return OK;
-    options.data = options.train = options.val = NULL;
-    options.threads = options.workers = 0;
-    options.memory = 0;
-    TRY(option_store(train_option_table, &options, object));
-    TRY(json_write(object, false, &buffer));
-    snprintf(text, sizeof text,
-             "version " HEADRACE_VERSION ", options with checksum %08" PRIx32 ", %s, %" PRId64
-             " steps from epoch %" PRId64,
-             crc32c_update(0, buffer.data, buffer.length),
-             options.evaluate ? "evaluation" : "training", options.steps, options.start_epoch);
-    return ranks_agree(trainer->comm, "the command line", text);
-}
-
 /* "1281167 images with labels 1a2b3c4d"; a set that is not there has none. */
 static struct status set_append(struct buffer *text, const char *name, const struct index *index)
 {

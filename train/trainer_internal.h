@@ -55,7 +55,6 @@ static inline bool trainer_writes(const struct trainer *trainer)
 }
 
 /* Each fails on all processes when they do not have the same. */
-struct status trainer_agree_options(struct trainer *trainer);
 struct status trainer_agree_data(struct trainer *trainer);
 struct status trainer_agree_device(struct trainer *trainer);
 /* Leaves the weights and momentum of the device in trainer->weights. */

@@ -468,7 +468,7 @@ static struct status trainer_fill(struct trainer *trainer, FILE *lines)
     TRY(option_store(train_option_table, options, trainer->stored_options));
     if (train && writes)
         TRY(run_folder_check(trainer));
-    TRY(trainer_agree_options(trainer));
+    TRY(ranks_agree_options(trainer->comm, options));
     TRY(ranks_vote(trainer->comm, trainer->resumed_in_place, &trainer->resumed_in_place));
     TRY(data_open(trainer));
     TRY(trainer_agree_data(trainer));
@@ -501,6 +501,7 @@ struct status trainer_open(const struct train_options *options, struct comm *com
     trainer->comm = comm;
     trainer->checkpoint = checkpoint;
     TRY(trainer_fill(trainer, lines));
+    comm_start_ends(comm);
     *ret_trainer = MOVE(trainer);
     return OK;
 }

@@ -93,8 +93,7 @@ static struct status halves_wait(struct transport *transport, struct half *out, 
         TRY_MPI(MPI_Test(&in->request, &come, MPI_STATUS_IGNORE), "receive");
         if (sent && come)
             return OK;
-        if (watch_has_verdict(transport->watch))
-            return watch_check(transport->watch);
+        TRY(watch_check(transport->watch));
         const struct half *gone = waits_for_one_who_left(transport, in)    ? in
                                   : waits_for_one_who_left(transport, out) ? out
                                                                            : NULL;
