@@ -91,6 +91,6 @@ struct status cmd_train(int argc, char **argv)
     TRY(comm_open(&joining, &comm));
     struct status status = train(comm, &options, &parse);
     if (status.code != STATUS_DONE && status.code != STATUS_STOPPED)
-        comm_abort(comm, status_message(&status));
+        comm_abort(comm, status.code, status_message(&status));
     return status;
 }

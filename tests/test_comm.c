@@ -239,7 +239,12 @@ static void stand_still(struct comm *comm)
 
 static void give_up(struct comm *comm)
 {
-    comm_abort(comm, "the disk is full");
+    comm_abort(comm, STATUS_IO, "the disk is full");
+}
+
+static void refuse(struct comm *comm)
+{
+    comm_abort(comm, STATUS_USAGE, "the place is taken");
 }
 
 /* Alive, but busy until the others are lost. */
@@ -273,6 +278,11 @@ static struct status with_abort(struct comm *comm)
     return sum_forever(comm, give_up);
 }
 
+static struct status with_refusal(struct comm *comm)
+{
+    return sum_forever(comm, refuse);
+}
+
 static struct status with_dawdling(struct comm *comm)
 {
     return sum_forever(comm, dawdle);
@@ -294,8 +304,8 @@ static void assert_says(struct rank_end end, const char *part)
         fail_msg("'%s' does not say '%s'", end.message, part);
 }
 
-/* All but the victim leave with status 1, naming it and why. */
-static void others_name_victim(struct ranks *ranks, const char *why)
+/* All but the victim leave with the status, naming it and why. */
+static void others_leave(struct ranks *ranks, int status, const char *why)
 {
     char name[32];
     snprintf(name, sizeof name, "rank %u on ", victim);
@@ -305,8 +315,13 @@ static void others_name_victim(struct ranks *ranks, const char *why)
         struct rank_end end = ranks_wait(ranks, rank);
         assert_says(end, name);
         assert_says(end, why);
-        assert_int_equal(end.status, 1);
+        assert_int_equal(end.status, status);
     }
+}
+
+static void others_name_victim(struct ranks *ranks, const char *why)
+{
+    others_leave(ranks, 1, why);
 }
 
 static void killed(void **state)
@@ -344,6 +359,19 @@ static void gave_up(void **state)
         ranks_start_all(&ranks, with_abort);
         others_name_victim(&ranks, "gave up: the disk is full");
         assert_int_equal(ranks_wait(&ranks, victim).status, 1);
+    }
+}
+
+/* What is wrong usage of one is that of all. */
+static void refused(void **state)
+{
+    (void)state;
+    for (victim = 0; victim < 3; victim++) {
+        struct ranks ranks;
+        ranks_begin(&ranks, 3, patient);
+        ranks_start_all(&ranks, with_refusal);
+        others_leave(&ranks, 2, "gave up: the place is taken");
+        assert_int_equal(ranks_wait(&ranks, victim).status, 2);
     }
 }
 
@@ -598,6 +626,7 @@ int main(void)
         cmocka_unit_test(killed),
         cmocka_unit_test(stopped),
         cmocka_unit_test(gave_up),
+        cmocka_unit_test(refused),
         cmocka_unit_test(left_early),
         cmocka_unit_test(hung_though_alive),
         cmocka_unit_test(late_and_missing),

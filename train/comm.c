@@ -163,8 +163,8 @@ struct status comm_check(struct comm *comm)
     return comm->watch ? watch_check(comm->watch) : OK;
 }
 
-void comm_abort(struct comm *comm, const char *reason)
+void comm_abort(struct comm *comm, enum status_code code, const char *reason)
 {
     if (comm->watch)
-        watch_give_up(comm->watch, reason);
+        watch_give_up(comm->watch, code, reason);
 }

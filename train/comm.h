@@ -71,7 +71,8 @@ void comm_start_ends(struct comm *comm);
 struct status comm_check(struct comm *comm);
 
 /* Tells the others that this rank gives up: their calls fail with a message that names it and
- * `reason` (a sentence, may be NULL). From any thread. comm_close remains to be called. */
-void comm_abort(struct comm *comm, const char *reason);
+ * `reason` (a sentence, may be NULL), and with STATUS_USAGE where that is `code`, else with
+ * STATUS_FAILED. From any thread. comm_close remains to be called. */
+void comm_abort(struct comm *comm, enum status_code code, const char *reason);
 
 #endif

@@ -17,8 +17,8 @@
 #include "base/stop.h"
 
 /* A message: type (1), zero (1), length of what follows (2, little-endian), then
- * BEAT: calls begun (8), calls ended (8) · GIVE_UP: text · LOST: text · BYE: rank (4) · STOP:
- * nothing. */
+ * BEAT: calls begun (8), calls ended (8) · GIVE_UP: whether it was used wrongly (1), text · LOST:
+ * the same · BYE: rank (4) · STOP: nothing. */
 enum message_type { MESSAGE_BEAT = 1, MESSAGE_GIVE_UP, MESSAGE_LOST, MESSAGE_BYE, MESSAGE_STOP };
 enum { HEADER_BYTES = 4, TEXT_BYTES = 1024, MESSAGE_BYTES = HEADER_BYTES + TEXT_BYTES };
 
@@ -38,19 +38,24 @@ struct peer {
     uint8_t in[MESSAGE_BYTES], out[4 * MESSAGE_BYTES];
 };
 
+/* What ends the ranks: all end with STATUS_USAGE where one was used wrongly. */
+struct verdict {
+    bool is_usage;
+    char text[TEXT_BYTES - 1]; /* "": none */
+};
+
 struct watch {
     struct links *links;
     int64_t silence_ms, stall_ms, beat_ms;
     pthread_t thread;
-    int control; /* eventfd: wakes the thread */
-    int verdict; /* eventfd: readable from the verdict on */
+    int control;       /* eventfd: wakes the thread */
+    int verdict_event; /* eventfd: readable from the verdict on */
     atomic_uint_fast64_t begun, ended;
     atomic_bool has_verdict, starting, leaving, stopping;
     atomic_bool *left; /* by rank */
 
-    pthread_mutex_t lock; /* guards what follows */
-    char text[TEXT_BYTES];
-    char reason[TEXT_BYTES]; /* why this rank gives up; "" while it does not */
+    pthread_mutex_t lock;           /* guards what follows */
+    struct verdict verdict, reason; /* the first one; why this rank gives up */
 
     /* The thread's own. */
     struct peer *peers;
@@ -73,37 +78,58 @@ static void event_set(int fd)
 /* --- Verdicts --- */
 
 /* The first one stays. */
-static void verdict_set(struct watch *watch, const char *text)
+static void verdict_set(struct watch *watch, const struct verdict *verdict)
 {
     pthread_mutex_lock(&watch->lock);
-    if (!watch->text[0])
-        snprintf(watch->text, sizeof watch->text, "%s", text);
+    if (!watch->verdict.text[0])
+        watch->verdict = *verdict;
     pthread_mutex_unlock(&watch->lock);
     if (!atomic_exchange(&watch->has_verdict, true))
-        event_set(watch->verdict);
+        event_set(watch->verdict_event);
 }
 
 PRINTF_LIKE(3, 4)
 static void verdict_name(struct watch *watch, unsigned rank, const char *format, ...)
 {
-    char why[TEXT_BYTES], text[TEXT_BYTES];
+    char why[TEXT_BYTES];
+    struct verdict verdict = {0};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
-    snprintf(text, sizeof text, "rank %u on %s %.800s", rank, watch->links->members[rank].host,
-             why);
-    verdict_set(watch, text);
+    snprintf(verdict.text, sizeof verdict.text, "rank %u on %s %.800s", rank,
+             watch->links->members[rank].host, why);
+    verdict_set(watch, &verdict);
+}
+
+/* A rank gave up, by itself. */
+static void verdict_pass_on(struct watch *watch, unsigned rank, const struct verdict *reason)
+{
+    struct verdict verdict = {.is_usage = reason->is_usage};
+    snprintf(verdict.text, sizeof verdict.text, "rank %u on %s gave up: %.800s", rank,
+             watch->links->members[rank].host, reason->text);
+    verdict_set(watch, &verdict);
+}
+
+static struct verdict verdict_copy(struct watch *watch, const struct verdict *verdict)
+{
+    pthread_mutex_lock(&watch->lock);
+    struct verdict copy = *verdict;
+    pthread_mutex_unlock(&watch->lock);
+    return copy;
+}
+
+static enum status_code verdict_code(const struct verdict *verdict)
+{
+    return verdict->is_usage ? STATUS_USAGE : STATUS_FAILED;
 }
 
 struct status watch_check(struct watch *watch)
 {
     if (!atomic_load(&watch->has_verdict))
         return atomic_load(&watch->starting) && stop_requested() ? stop_fail() : OK;
-    pthread_mutex_lock(&watch->lock);
-    struct status status = status_make(STATUS_FAILED, "%s", watch->text);
-    pthread_mutex_unlock(&watch->lock);
-    return status;
+    const struct verdict verdict = verdict_copy(watch, &watch->verdict);
+    return status_make(verdict_code(&verdict), "%s", verdict.text);
 }
 
 void watch_start_ends(struct watch *watch)
@@ -118,7 +144,7 @@ int watch_look_ms(const struct watch *watch)
 
 int watch_descriptor(const struct watch *watch)
 {
-    return watch->verdict;
+    return watch->verdict_event;
 }
 
 bool watch_has_verdict(const struct watch *watch)
@@ -131,19 +157,21 @@ bool watch_has_left(const struct watch *watch, unsigned rank)
     return atomic_load(&watch->left[rank]);
 }
 
-void watch_give_up(struct watch *watch, const char *reason)
+void watch_give_up(struct watch *watch, enum status_code code, const char *reason)
 {
     pthread_mutex_lock(&watch->lock);
-    if (!watch->reason[0])
-        snprintf(watch->reason, sizeof watch->reason, "%s",
+    if (!watch->reason.text[0]) {
+        watch->reason.is_usage = code == STATUS_USAGE;
+        snprintf(watch->reason.text, sizeof watch->reason.text, "%s",
                  reason && *reason ? reason : "it gave no reason");
+    }
     pthread_mutex_unlock(&watch->lock);
     event_set(watch->control);
 }
 
 struct status watch_explain(struct watch *watch, unsigned rank, const char *reason)
 {
-    struct pollfd entry = {.fd = watch->verdict, .events = POLLIN};
+    struct pollfd entry = {.fd = watch->verdict_event, .events = POLLIN};
     int64_t until_ms = clock_ms() + EXPLAIN_MS;
     while (clock_ms() < until_ms && !watch_has_left(watch, rank))
         if (poll(&entry, 1, LOOK_MS) > 0)
@@ -154,7 +182,8 @@ struct status watch_explain(struct watch *watch, unsigned rank, const char *reas
         if (watch_has_left(watch, rank))
             reason = "has left, though others still need it";
         verdict_name(watch, rank, "%s", reason);
-        watch_give_up(watch, watch->text);
+        const struct verdict verdict = verdict_copy(watch, &watch->verdict);
+        watch_give_up(watch, verdict_code(&verdict), verdict.text);
     }
     return watch_check(watch);
 }
@@ -213,6 +242,24 @@ static void all_send(struct watch *watch, enum message_type type, const void *by
         peer_send(&watch->peers[i], type, bytes, length);
 }
 
+static void verdict_send(struct watch *watch, enum message_type type, const struct verdict *verdict)
+{
+    uint8_t bytes[TEXT_BYTES];
+    const size_t length = strlen(verdict->text);
+    bytes[0] = verdict->is_usage;
+    memcpy(bytes + 1, verdict->text, length);
+    all_send(watch, type, bytes, 1 + length);
+}
+
+static struct verdict verdict_take(const uint8_t *bytes, size_t length)
+{
+    struct verdict verdict = {.is_usage = length > 0 && bytes[0] != 0};
+    if (length > 0)
+        snprintf(verdict.text, sizeof verdict.text, "%.*s", (int)length - 1,
+                 (const char *)bytes + 1);
+    return verdict;
+}
+
 static void bye_pass_on(struct watch *watch, unsigned rank)
 {
     uint8_t number[4];
@@ -232,15 +279,15 @@ static void stop_pass_on(struct watch *watch)
 static void message_take(struct watch *watch, struct peer *peer, enum message_type type,
                          const uint8_t *bytes, size_t length)
 {
-    char text[TEXT_BYTES];
-    snprintf(text, sizeof text, "%.*s", (int)length, (const char *)bytes);
     if (type == MESSAGE_BEAT && length == 16) {
         peer->begun = load_le64(bytes);
         peer->ended = load_le64(bytes + 8);
     } else if (type == MESSAGE_GIVE_UP) {
-        verdict_name(watch, peer->rank, "gave up: %s", text);
+        const struct verdict reason = verdict_take(bytes, length);
+        verdict_pass_on(watch, peer->rank, &reason);
     } else if (type == MESSAGE_LOST && watch->links->rank != 0) {
-        verdict_set(watch, text);
+        const struct verdict verdict = verdict_take(bytes, length);
+        verdict_set(watch, &verdict);
     } else if (type == MESSAGE_BYE && length == 4 && load_le32(bytes) < watch->links->size) {
         atomic_store(&watch->left[load_le32(bytes)], true);
         if (watch->links->rank == 0)
@@ -358,21 +405,16 @@ static void beat_send(struct watch *watch, int64_t now_ms)
 /* Passes on what this process knows: a verdict, and that it gives up. */
 static void verdict_tell(struct watch *watch, int64_t now_ms)
 {
-    char reason[TEXT_BYTES], text[TEXT_BYTES];
-    pthread_mutex_lock(&watch->lock);
-    memcpy(reason, watch->reason, sizeof reason);
-    pthread_mutex_unlock(&watch->lock);
-    if (reason[0] && !atomic_load(&watch->has_verdict))
-        verdict_name(watch, watch->links->rank, "gave up: %s", reason);
+    const struct verdict reason = verdict_copy(watch, &watch->reason);
+    if (reason.text[0] && !atomic_load(&watch->has_verdict))
+        verdict_pass_on(watch, watch->links->rank, &reason);
     if (!atomic_load(&watch->has_verdict) || watch->told)
         return;
-    pthread_mutex_lock(&watch->lock);
-    memcpy(text, watch->text, sizeof text);
-    pthread_mutex_unlock(&watch->lock);
+    const struct verdict verdict = verdict_copy(watch, &watch->verdict);
     if (watch->links->rank == 0)
-        all_send(watch, MESSAGE_LOST, text, strlen(text));
-    else if (reason[0])
-        all_send(watch, MESSAGE_GIVE_UP, reason, strlen(reason));
+        verdict_send(watch, MESSAGE_LOST, &verdict);
+    else if (reason.text[0])
+        verdict_send(watch, MESSAGE_GIVE_UP, &reason);
     watch->told = true;
     watch->verdict_ms = now_ms;
 }
@@ -383,8 +425,9 @@ static void overdue_end(struct watch *watch, int64_t now_ms)
     int64_t allowed_ms = watch->silence_ms > OVERDUE_MS ? watch->silence_ms : OVERDUE_MS;
     if (!watch->told || now_ms - watch->verdict_ms <= allowed_ms)
         return;
-    log_error("%s; rank %u leaves too", watch->text, watch->links->rank);
-    _exit(status_exit_code(STATUS_FAILED));
+    const struct verdict verdict = verdict_copy(watch, &watch->verdict);
+    log_error("%s; rank %u leaves too", verdict.text, watch->links->rank);
+    _exit(status_exit_code(verdict_code(&verdict)));
 }
 
 static int64_t thread_wait(struct watch *watch)
@@ -469,7 +512,7 @@ static void *thread_run(void *context)
 static void watch_free(struct watch *watch)
 {
     socket_close(watch->control);
-    socket_close(watch->verdict);
+    socket_close(watch->verdict_event);
     pthread_mutex_destroy(&watch->lock);
     memory_free(watch->left);
     memory_free(watch->peers);
@@ -484,8 +527,8 @@ static struct status watch_prepare(struct watch *watch, struct links *links)
     atomic_store(&watch->starting, true);
     pthread_mutex_init(&watch->lock, NULL);
     watch->control = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    watch->verdict = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (watch->control < 0 || watch->verdict < 0)
+    watch->verdict_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (watch->control < 0 || watch->verdict_event < 0)
         return status_errno(errno, "cannot make an event descriptor");
     TRY(memory_alloc(links->size, sizeof *watch->left, &watch->left));
     TRY(memory_alloc(count, sizeof *watch->peers, &watch->peers));

@@ -33,7 +33,8 @@ CLEANUP_POINTER(watch_stop, struct watch)
 /* The ranks agree on stops among themselves from now on. */
 void watch_start_ends(struct watch *watch);
 
-/* STATUS_FAILED with the verdict when one has been reached; up to watch_start_ends STATUS_STOPPED
+/* STATUS_FAILED, or STATUS_USAGE where a rank gave up with that, with the verdict when one has been
+ * reached; up to watch_start_ends STATUS_STOPPED
  * when a stop was asked for. From any thread. */
 struct status watch_check(struct watch *watch);
 /* A descriptor that is readable from the moment of the verdict on. */
@@ -45,8 +46,9 @@ int watch_look_ms(const struct watch *watch);
 /* Whether a rank said goodbye. */
 bool watch_has_left(const struct watch *watch, unsigned rank);
 
-/* This rank gives up; the others learn why. From any thread. */
-void watch_give_up(struct watch *watch, const char *reason);
+/* This rank gives up; the others learn why, and fail alike where that is STATUS_USAGE: what is
+ * wrong with one's command line or place is wrong with all. From any thread. */
+void watch_give_up(struct watch *watch, enum status_code code, const char *reason);
 
 /* For a connection to `rank` that broke: gives the watch a moment to find out why, gives up with
  * `reason` where it does not, and returns the failure: STATUS_STOPPED where the rank has left and

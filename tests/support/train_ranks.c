@@ -20,7 +20,7 @@ static struct status rank_train(struct comm *comm)
     struct status status =
         train_run_with(comm, odd ? with->odd_arguments : arguments, with->prepare, &sums);
     if (status.code != STATUS_DONE) {
-        comm_abort(comm, status_message(&status));
+        comm_abort(comm, status.code, status_message(&status));
         return status;
     }
     if (with->sums_path && comm_rank(comm) == 0)
