@@ -26,6 +26,9 @@ static const char *const variables[] = {
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_SIZE",
     "SLURM_STEP_NUM_TASKS",
     "SLURM_STEP_NUM_NODES",
     "SLURM_STEP_NODELIST",
@@ -179,12 +182,31 @@ static void promised_tasks(void **state)
 {
     (void)state;
     ENVIRONMENT("SLURM_JOB_ID=77", "SLURM_PROCID=0", "SLURM_NTASKS=16");
-    assert_refused("SLURM_NTASKS says 16 tasks");
+    assert_refused("SLURM_NTASKS is '16', as for one of several tasks");
     assert_int_equal(detect(LAUNCHER_ALONE).size, 1);
     ENVIRONMENT("SLURM_JOB_ID=77", "SLURM_PROCID=0", "SLURM_NTASKS=1");
     assert_int_equal(detect(LAUNCHER_AUTO).size, 1);
-    ENVIRONMENT("WORLD_SIZE=4");
-    assert_refused("RANK is not set");
+    const char *const promises[] = {
+        "SLURM_NTASKS=x",
+        "SLURM_NPROCS=4",
+        "WORLD_SIZE=4",
+        "RANK=1",
+        "LOCAL_WORLD_SIZE=2",
+        "OMPI_COMM_WORLD_RANK=1",
+        "MV2_COMM_WORLD_SIZE=2",
+        "PMI_SIZE=2",
+        "PMI_RANK=1",
+        "PMIX_RANK=1",
+        "LOCAL_RANK=1",
+        "MV2_COMM_WORLD_RANK=1",
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(promises); i++) {
+        ENVIRONMENT(promises[i]);
+        assert_refused("as for one of several tasks");
+        assert_int_equal(detect(LAUNCHER_ALONE).size, 1);
+    }
+    ENVIRONMENT("RANK=0", "LOCAL_RANK=0", "PMI_RANK=0", "LOCAL_WORLD_SIZE=1");
+    assert_int_equal(detect(LAUNCHER_AUTO).size, 1);
     ENVIRONMENT("RANK=0", "WORLD_SIZE=4");
     assert_refused("MASTER_ADDR is not set");
 }

@@ -256,11 +256,12 @@ struct status join_listen(const struct join_config *config, int *ret_listener, u
         if (status.code == STATUS_DONE)
             return OK;
     }
-    return status_context(status,
-                          "rank 0 can be met at none of the ports %u to %u; set HEADRACE_PORT to a "
-                          "free one, the same for all processes",
-                          (unsigned)config->ports[0],
-                          (unsigned)config->ports[config->port_count - 1]);
+    const unsigned first = config->ports[0], last = config->ports[config->port_count - 1];
+    static const char advice[] = "set HEADRACE_PORT to a free one, the same for all processes";
+    if (first == last)
+        return status_context(status, "rank 0 cannot be met at port %u; %s", first, advice);
+    return status_context(status, "rank 0 can be met at none of the ports %u to %u; %s", first,
+                          last, advice);
 }
 
 /* Whether the other end has closed; nothing is expected to be sent yet. */
@@ -366,6 +367,19 @@ static struct status ranks_gather(const struct join_config *config, int listener
 
 /* --- The others --- */
 
+/* Calls rank 0, for the first time or for the star. */
+static struct status rank_0_call(const struct join_config *config, const struct hello *hello,
+                                 struct places *places, int64_t deadline_ms, int *ret_fd)
+{
+    struct status status = places_call(config, hello, places, deadline_ms, ret_fd);
+    if (status.code == STATUS_STOPPED || status.code == STATUS_USAGE) /* which say it all */
+        return status;
+    if (hello->kind == LINK_STAR)
+        return status_context(status, "rank %u on %s lost rank 0 again", config->rank, hello->host);
+    return status_context(status, "rank %u on %s did not find rank 0 within %u s", config->rank,
+                          hello->host, config->timeout_s);
+}
+
 static struct status rank_0_reach(const struct join_config *config, uint16_t ring_port,
                                   int64_t deadline_ms, struct links *links, struct entry *entries)
 {
@@ -375,14 +389,11 @@ static struct status rank_0_reach(const struct join_config *config, uint16_t rin
                           .local_rank = config->local_rank};
     join_host_name(hello.host);
     struct places places = {config->hosts, config->host_count, config->ports, config->port_count};
-    TRY(status_context(places_call(config, &hello, &places, deadline_ms, &links->watch[0]),
-                       "rank %u on %s did not find rank 0 within %u s", config->rank, hello.host,
-                       config->timeout_s));
+    TRY(rank_0_call(config, &hello, &places, deadline_ms, &links->watch[0]));
     hello.kind = LINK_STAR;
     int64_t soon_ms = earlier_ms(deadline_ms, clock_ms() + LINK_MS);
     if (links->star)
-        TRY(status_context(places_call(config, &hello, &places, soon_ms, &links->star[0]),
-                           "rank %u on %s lost rank 0 again", config->rank, hello.host));
+        TRY(rank_0_call(config, &hello, &places, soon_ms, &links->star[0]));
     CLEANUP(memory_free) uint8_t *table = NULL;
     TRY(memory_alloc(config->size, ENTRY_BYTES, &table));
     /* Rank 0 says itself who is missing: it gets the time to. */

@@ -110,9 +110,8 @@ static struct status number_read(const char *name, const char *description, uint
              name, description);
     uint64_t value;
     if (!number_parse_u64(text, &value) || value < low || value > high)
-        FAIL(STATUS_USAGE,
-             "%s is '%s', but a whole number from %llu to %llu was expected, as %s sets it", name,
-             text, (unsigned long long)low, (unsigned long long)high, description);
+        FAIL(STATUS_USAGE, "%s is '%s', but a whole number from %llu to %llu was expected (%s)",
+             name, text, (unsigned long long)low, (unsigned long long)high, description);
     *ret_value = (unsigned)value;
     return OK;
 }
@@ -144,22 +143,40 @@ static struct status source_read(const struct source *source, struct launch *lau
     return optional_read(source->local_rank, who, 0, local - 1, &launch->local_rank);
 }
 
-/* Variables of a launcher that did not start this process, though they promise other tasks. */
-static struct status leftovers_refuse(void)
+/* Variables that promise other tasks where their value is above `alone`. */
+static const struct promise {
+    const char *name;
+    uint64_t alone;
+    const char *launcher;
+} promises[] = {
+    {"SLURM_NTASKS", 1, "srun"},
+    {"SLURM_NPROCS", 1, "srun"},
+    {"WORLD_SIZE", 1, "torchrun"},
+    {"RANK", 0, "torchrun"},
+    {"LOCAL_WORLD_SIZE", 1, "torchrun"},
+    {"LOCAL_RANK", 0, "torchrun"},
+    {"OMPI_COMM_WORLD_RANK", 0, "mpirun"},
+    {"MV2_COMM_WORLD_SIZE", 1, "torchrun"}, /* MVAPICH2, which no module here is built for */
+    {"MV2_COMM_WORLD_RANK", 0, "torchrun"},
+    {"PMI_SIZE", 1, "mpirun"},
+    {"PMI_RANK", 0, "mpirun"},
+    {"PMIX_RANK", 0, "mpirun"},
+};
+
+/* Refuses variables of a launcher of which too few are set to tell who is who. */
+static struct status promises_refuse(void)
 {
-    uint64_t tasks;
-    const char *text = variable("SLURM_NTASKS");
-    if (text && number_parse_u64(text, &tasks) && tasks > 1)
-        FAIL(STATUS_USAGE,
-             "SLURM_NTASKS says %s tasks, but this process was not started by srun and is the only "
-             "one: start it with srun, or train in it alone with --launcher alone",
-             text);
-    text = variable("WORLD_SIZE");
-    if (text && !variable("RANK") && strcmp(text, "1") != 0)
-        FAIL(STATUS_USAGE,
-             "WORLD_SIZE is '%s', but RANK is not set: set both for each process, as torchrun "
-             "does, or train in this process alone with --launcher alone",
-             text);
+    for (size_t i = 0; i < ARRAY_LENGTH(promises); i++) {
+        const struct promise *promise = &promises[i];
+        const char *text = variable(promise->name);
+        uint64_t value;
+        if (text && (!number_parse_u64(text, &value) || value > promise->alone))
+            FAIL(STATUS_USAGE,
+                 "%s is '%s', as for one of several tasks, but what else a launcher sets for each "
+                 "is not there, so that this process would train alone: start all with %s, or "
+                 "train in this process alone with --launcher alone",
+                 promise->name, text, promise->launcher);
+    }
     return OK;
 }
 
@@ -261,7 +278,7 @@ struct status launch_detect(enum launcher wanted, struct launch *ret_launch)
              "it, or leave the option out",
              launcher_names[wanted]);
     if (!source && wanted == LAUNCHER_AUTO)
-        TRY(leftovers_refuse());
+        TRY(promises_refuse());
     if (source) {
         TRY(source_read(source, &launch));
         TRY(host_find(&launch));
