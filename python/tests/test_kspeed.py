@@ -94,7 +94,7 @@ class UrlTest(unittest.TestCase):
         with self.assertRaises(headrace.HeadraceError) as refused:
             headrace.Index(url, user=fault_server.USER, password="wrong").raw(0)
         self.assertNotIn("wrong", str(refused.exception))
-        with self.assertRaisesRegex(ValueError, "zero character"):
+        with self.assertRaisesRegex(ValueError, "password has a NUL character"):
             headrace.Index(url, user=fault_server.USER, password="s3cret\0more")
         index = headrace.Index(url, user=fault_server.USER, password=fault_server.PASSWORD)
         self.same(index)
