@@ -143,39 +143,57 @@ static struct status source_read(const struct source *source, struct launch *lau
     return optional_read(source->local_rank, who, 0, local - 1, &launch->local_rank);
 }
 
-/* Variables that promise other tasks where their value is above `alone`. */
+/* The value of a variable that promises other tasks, being above that of one alone; else NULL. */
+static const char *promise_of(const char *name, uint64_t alone)
+{
+    const char *text = variable(name);
+    uint64_t value;
+    return text && (!number_parse_u64(text, &value) || value > alone) ? text : NULL;
+}
+
+static struct status slurm_refuse(const char *name)
+{
+    const char *text = promise_of(name, 1);
+    if (text)
+        FAIL(STATUS_USAGE,
+             "%s says %s tasks, but this process was not started by srun and is the only one: "
+             "start it with srun, or train in it alone with --launcher alone",
+             name, text);
+    return OK;
+}
+
+/* Variables that promise other tasks, and what is missing to tell who is who; `alone` is 1 of those
+ * that count tasks, 0 of those that number them. */
 static const struct promise {
     const char *name;
     uint64_t alone;
-    const char *launcher;
+    const char *missing, *launcher;
 } promises[] = {
-    {"SLURM_NTASKS", 1, "srun"},
-    {"SLURM_NPROCS", 1, "srun"},
-    {"WORLD_SIZE", 1, "torchrun"},
-    {"RANK", 0, "torchrun"},
-    {"LOCAL_WORLD_SIZE", 1, "torchrun"},
-    {"LOCAL_RANK", 0, "torchrun"},
-    {"OMPI_COMM_WORLD_RANK", 0, "mpirun"},
-    {"MV2_COMM_WORLD_SIZE", 1, "torchrun"}, /* MVAPICH2, which no module here is built for */
-    {"MV2_COMM_WORLD_RANK", 0, "torchrun"},
-    {"PMI_SIZE", 1, "mpirun"},
-    {"PMI_RANK", 0, "mpirun"},
-    {"PMIX_RANK", 0, "mpirun"},
+    {"WORLD_SIZE", 1, "RANK is not set", "torchrun"},
+    {"RANK", 0, "WORLD_SIZE is not set", "torchrun"},
+    {"LOCAL_WORLD_SIZE", 1, "RANK is not set", "torchrun"},
+    {"LOCAL_RANK", 0, "RANK is not set", "torchrun"},
+    {"OMPI_COMM_WORLD_RANK", 0, "OMPI_COMM_WORLD_SIZE is not set", "mpirun"},
+    {"MV2_COMM_WORLD_SIZE", 1, "no module here is built for MVAPICH2", "torchrun"},
+    {"MV2_COMM_WORLD_RANK", 0, "no module here is built for MVAPICH2", "torchrun"},
+    {"PMI_SIZE", 1, "PMI_RANK is not set", "mpirun"},
+    {"PMI_RANK", 0, "PMI_SIZE is not set", "mpirun"},
+    {"PMIX_RANK", 0, "no size is set beside it", "mpirun"},
 };
 
-/* Refuses variables of a launcher of which too few are set to tell who is who. */
+/* Refuses variables of a launcher that did not start this process, or left some out. */
 static struct status promises_refuse(void)
 {
+    TRY(slurm_refuse("SLURM_NTASKS"));
+    TRY(slurm_refuse("SLURM_NPROCS"));
     for (size_t i = 0; i < ARRAY_LENGTH(promises); i++) {
         const struct promise *promise = &promises[i];
-        const char *text = variable(promise->name);
-        uint64_t value;
-        if (text && (!number_parse_u64(text, &value) || value > promise->alone))
+        const char *text = promise_of(promise->name, promise->alone);
+        if (text)
             FAIL(STATUS_USAGE,
-                 "%s is '%s', as for one of several tasks, but what else a launcher sets for each "
-                 "is not there, so that this process would train alone: start all with %s, or "
-                 "train in this process alone with --launcher alone",
-                 promise->name, text, promise->launcher);
+                 "%s is '%s', but %s: set for each process what %s sets, or train in this process "
+                 "alone with --launcher alone",
+                 promise->name, text, promise->missing, promise->launcher);
     }
     return OK;
 }
