@@ -63,11 +63,9 @@ uint64_t memory_available_bytes(void)
     char line[128];
     uint64_t bytes = 0;
     FILE *file = fopen("/proc/meminfo", "re");
-    while (file && !bytes && fgets(line, sizeof line, file)) {
-        if (strncmp(line, name, strlen(name)) != 0)
-            continue;
-        bytes = strtoull(line + strlen(name), NULL, 10) * 1024;
-    }
+    while (file && !bytes && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0)
+            bytes = strtoull(line + strlen(name), NULL, 10) * 1024;
     if (file)
         fclose(file);
     return bytes;

@@ -346,10 +346,8 @@ static struct status largest_find(struct question *question, struct forecast *fo
 static struct status network_open_for(const struct train_options *options,
                                       const struct dataset *data, struct forecast *forecast)
 {
-    uint32_t resize;
     forecast->image_size = (uint32_t)options->image_size;
     forecast->image_size_start = train_options_ramp(options).first_size;
-    train_options_geometry(options, &resize, &forecast->val_crop);
     TRY(network_open(train_options_arch(options), (uint32_t)class_table_count(data->classes),
                      &forecast->network));
     TRY(memory_alloc(forecast->network->node_count, sizeof *forecast->sizes, &forecast->sizes));
@@ -357,74 +355,76 @@ static struct status network_open_for(const struct train_options *options,
                          forecast->sizes);
 }
 
-/* A forecast and what it is made with. */
-struct forecasting {
-    struct question question;
-    struct dataset *data;
-    struct forecast *forecast;
-};
-static void forecasting_done(struct forecasting *forecasting)
+/* The question of a run with these sets and this network, which are borrowed. */
+static struct status question_make(const struct train_options *options, struct comm *comm,
+                                   const struct dataset *data, const struct network *network,
+                                   struct question *ret_question)
 {
-    dataset_close(forecasting->data);
-    forecast_free(forecasting->forecast);
-}
-CLEANUP_VALUE(forecasting_done, struct forecasting)
-
-/* All but the largest batch. */
-static struct status forecasting_start(const struct train_options *options, struct comm *comm,
-                                       const struct checkpoint *checkpoint,
-                                       struct forecasting *forecasting)
-{
-    struct question *question = &forecasting->question;
     const char *device = device_names[options->plan_device ? DEVICE_CUDA : options->device];
-    *question = (struct question){.options = *options, .asked = *options, .comm = comm};
-    struct train_options *assumed = &question->options;
-    TRY(memory_alloc(1, sizeof *forecasting->forecast, &forecasting->forecast));
-    struct forecast *forecast = forecasting->forecast;
-    forecast->has_data = options->data || options->train;
-    assumed->synthetic = !forecast->has_data;
-    TRY(dataset_open(assumed, checkpoint ? checkpoint->classes : NULL, true, &forecasting->data));
-    TRY(network_open_for(assumed, forecasting->data, forecast));
-    TRY(module_find(device, &question->module));
-    question->data = forecasting->data;
-    question->network = forecast->network;
-    question->image_size = forecast->image_size;
-    question->val_crop = forecast->val_crop;
-    forecast->division = (struct division){
+    uint32_t resize, val_crop;
+    train_options_geometry(options, &resize, &val_crop);
+    *ret_question = (struct question){
+        .options = *options,
+        .asked = *options,
+        .data = data,
+        .network = network,
+        .comm = comm,
+        .image_size = (uint32_t)options->image_size,
+        .val_crop = val_crop,
+    };
+    return module_find(device, &ret_question->module);
+}
+
+static struct division division_asked(const struct train_options *options, const struct comm *comm)
+{
+    return (struct division){
         .processes = comm_size(comm),
         .rank = comm_rank(comm),
         .accumulate = (uint32_t)options->accumulate,
     };
-    TRY(forecast_asked(question, forecast));
-    forecast->val_batch = dataset_val_batch(forecasting->data, assumed, &forecast->division);
-    return OK;
 }
 
 struct status forecast_make(const struct train_options *options, struct comm *comm,
                             const struct checkpoint *checkpoint, struct forecast **ret_forecast)
 {
-    CLEANUP(forecasting_done) struct forecasting forecasting = {0};
-    TRY(forecasting_start(options, comm, checkpoint, &forecasting));
-    if (forecasting.forecast->memory.capacity_bytes)
-        TRY(largest_find(&forecasting.question, forecasting.forecast));
-    *ret_forecast = MOVE(forecasting.forecast);
+    CLEANUP(forecast_free) struct forecast *forecast = NULL;
+    CLEANUP(dataset_close) struct dataset *data = NULL;
+    struct question question;
+    struct train_options assumed = *options;
+    TRY(memory_alloc(1, sizeof *forecast, &forecast));
+    forecast->has_data = options->data || options->train;
+    assumed.synthetic = !forecast->has_data;
+    TRY(dataset_open(&assumed, checkpoint ? checkpoint->classes : NULL, true, &data));
+    TRY(network_open_for(&assumed, data, forecast));
+    TRY(question_make(&assumed, comm, data, forecast->network, &question));
+    question.asked = *options;
+    forecast->val_crop = question.val_crop;
+    forecast->division = division_asked(options, comm);
+    TRY(forecast_asked(&question, forecast));
+    forecast->val_batch = dataset_val_batch(data, &assumed, &forecast->division);
+    if (forecast->memory.capacity_bytes)
+        TRY(largest_find(&question, forecast));
+    *ret_forecast = MOVE(forecast);
     return OK;
 }
 
 struct status forecast_check_host(const struct train_options *options, struct comm *comm,
-                                  const struct checkpoint *checkpoint)
+                                  const struct dataset *data, const struct network *network)
 {
-    CLEANUP(forecasting_done) struct forecasting forecasting = {0};
-    TRY(forecasting_start(options, comm, checkpoint, &forecasting));
-    struct forecast *forecast = forecasting.forecast;
+    CLEANUP(forecast_free) struct forecast *forecast = NULL;
+    CLEANUP(memory_free) char *advice = NULL;
+    struct question question;
+    TRY(memory_alloc(1, sizeof *forecast, &forecast));
+    TRY(question_make(options, comm, data, network, &question));
+    forecast->division = division_asked(options, comm);
+    TRY(forecast_asked(&question, forecast));
     const struct forecast_memory *memory = &forecast->memory;
     const uint64_t available = memory_available_bytes();
     const unsigned here = comm_local_size(comm);
     if (!available || memory->device_bytes * here <= available)
         return OK;
     forecast->memory.capacity_bytes = available / here;
-    TRY(largest_find(&forecasting.question, forecast));
-    CLEANUP(memory_free) char *advice = NULL;
+    TRY(largest_find(&question, forecast));
     if (forecast->largest_batch)
         TRY(string_format(&advice, "give -b %" PRIu64 " or less, or more of --accumulate",
                           forecast->largest_batch));

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "train/checkpoint.h"
+#include "train/dataset.h"
 #include "train/division.h"
 #include "train/options.h"
 
@@ -79,7 +80,7 @@ struct status forecast_make(const struct train_options *options, struct comm *co
  * the machine has free, of which each of its processes gets the same share: the kernel would kill
  * it when it has got that far. */
 struct status forecast_check_host(const struct train_options *options, struct comm *comm,
-                                  const struct checkpoint *checkpoint);
+                                  const struct dataset *data, const struct network *network);
 void forecast_free(struct forecast *forecast);
 CLEANUP_POINTER(forecast_free, struct forecast)
 

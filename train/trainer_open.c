@@ -242,7 +242,7 @@ static struct status host_check(struct trainer *trainer)
         model->ops->memory(model->backend, &use);
     if (!use.on_host || trainer->options->evaluate)
         return OK;
-    return forecast_check_host(trainer->options, trainer->comm, trainer->checkpoint);
+    return forecast_check_host(trainer->options, trainer->comm, trainer->data, trainer->network);
 }
 
 static struct status plans_open(struct trainer *trainer)
