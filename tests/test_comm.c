@@ -350,29 +350,29 @@ static void stopped(void **state)
     }
 }
 
-static void gave_up(void **state)
+/* Each of three in turn gives up; all leave with the status. */
+static void check_giving_up(rank_fn *run, int status, const char *why)
 {
-    (void)state;
     for (victim = 0; victim < 3; victim++) {
         struct ranks ranks;
         ranks_begin(&ranks, 3, patient);
-        ranks_start_all(&ranks, with_abort);
-        others_name_victim(&ranks, "gave up: the disk is full");
-        assert_int_equal(ranks_wait(&ranks, victim).status, 1);
+        ranks_start_all(&ranks, run);
+        others_leave(&ranks, status, why);
+        assert_int_equal(ranks_wait(&ranks, victim).status, status);
     }
+}
+
+static void gave_up(void **state)
+{
+    (void)state;
+    check_giving_up(with_abort, 1, "gave up: the disk is full");
 }
 
 /* What is wrong usage of one is that of all. */
 static void refused(void **state)
 {
     (void)state;
-    for (victim = 0; victim < 3; victim++) {
-        struct ranks ranks;
-        ranks_begin(&ranks, 3, patient);
-        ranks_start_all(&ranks, with_refusal);
-        others_leave(&ranks, 2, "gave up: the place is taken");
-        assert_int_equal(ranks_wait(&ranks, victim).status, 2);
-    }
+    check_giving_up(with_refusal, 2, "gave up: the place is taken");
 }
 
 static void left_early(void **state)

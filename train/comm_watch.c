@@ -88,27 +88,31 @@ static void verdict_set(struct watch *watch, const struct verdict *verdict)
         event_set(watch->verdict_event);
 }
 
-PRINTF_LIKE(3, 4)
-static void verdict_name(struct watch *watch, unsigned rank, const char *format, ...)
+static void verdict_name_why(struct watch *watch, unsigned rank, bool is_usage, const char *why)
 {
-    char why[TEXT_BYTES];
-    struct verdict verdict = {0};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, sizeof why, format, arguments);
-    va_end(arguments);
+    struct verdict verdict = {.is_usage = is_usage};
     snprintf(verdict.text, sizeof verdict.text, "rank %u on %s %.800s", rank,
              watch->links->members[rank].host, why);
     verdict_set(watch, &verdict);
 }
 
+PRINTF_LIKE(3, 4)
+static void verdict_name(struct watch *watch, unsigned rank, const char *format, ...)
+{
+    char why[TEXT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    verdict_name_why(watch, rank, false, why);
+}
+
 /* A rank gave up, by itself. */
 static void verdict_pass_on(struct watch *watch, unsigned rank, const struct verdict *reason)
 {
-    struct verdict verdict = {.is_usage = reason->is_usage};
-    snprintf(verdict.text, sizeof verdict.text, "rank %u on %s gave up: %.800s", rank,
-             watch->links->members[rank].host, reason->text);
-    verdict_set(watch, &verdict);
+    char why[TEXT_BYTES];
+    snprintf(why, sizeof why, "gave up: %.800s", reason->text);
+    verdict_name_why(watch, rank, reason->is_usage, why);
 }
 
 static struct verdict verdict_copy(struct watch *watch, const struct verdict *verdict)
