@@ -88,6 +88,12 @@ static uint32_t checked(struct cache_table *table, uint32_t at, uint32_t count)
     return 0;
 }
 
+/* An end of used places, of which `count` are there; 0 in a table that is damaged. */
+static uint32_t checked_end(struct cache_table *table, uint32_t end, uint32_t count)
+{
+    return end == count ? end : checked(table, end, count);
+}
+
 static struct cache_entry *entry_at(struct cache_table *table, uint32_t at)
 {
     return &table->entries[checked(table, at, table->entry_count)];
@@ -105,8 +111,7 @@ static uint32_t *heap_at(struct cache_table *table, uint32_t place)
 
 uint32_t table_entries_used(struct cache_table *table)
 {
-    uint32_t end = table->header->fresh_entry;
-    return end <= table->entry_count ? end : checked(table, end, table->entry_count);
+    return checked_end(table, table->header->fresh_entry, table->entry_count);
 }
 
 /* Of an entry or a copy of one; its blocks go to `blocks` unless that is NULL. */
@@ -195,8 +200,7 @@ static void hash_unlink(struct cache_table *table, uint32_t at)
 
 static uint32_t heap_count(struct cache_table *table)
 {
-    uint32_t count = table->header->heap_count;
-    return count <= table->entry_count ? count : checked(table, count, table->entry_count);
+    return checked_end(table, table->header->heap_count, table->entry_count);
 }
 
 static bool heap_above(struct cache_table *table, uint32_t a, uint32_t b)

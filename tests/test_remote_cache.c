@@ -51,6 +51,20 @@ static void images_publish(const char *name, unsigned first, unsigned count)
     assert_ok(pack_run(source, index, &options, &report));
 }
 
+/* An index of so many records of an archive, served/NAME.idx and NAME.tar; no cache yet. */
+static void tar_publish(const char *name, size_t count)
+{
+    CLEANUP(source_free) struct source *source = NULL;
+    CLEANUP(memory_free) char *tar = NULL;
+    CLEANUP(memory_free) char *index = NULL;
+    assert_ok(folder_create(test_path("served")));
+    assert_ok(folder_remove(test_path("cache")));
+    assert_ok(string_format(&tar, "%s/%s.tar", test_path("served"), name));
+    assert_ok(string_format(&index, "%s/%s.idx", test_path("served"), name));
+    source = index_set_make(tar, count, 5);
+    assert_ok(index_write(source, "{}", index));
+}
+
 /* A data set that is read through a cache. */
 struct reading {
     struct access *access;
@@ -242,15 +256,11 @@ static void records_change(const char *index_path, bool crc_known)
 static void test_changed_under_an_index(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *tar = NULL;
     CLEANUP(buffer_done) struct buffer bytes = {0};
     CLEANUP(fault_server_stop) struct fault_server server = {0};
     const char *path = test_path("served/tar.idx");
     uint32_t crc;
-    assert_ok(folder_create(test_path("served")));
-    assert_ok(folder_remove(test_path("cache")));
-    tar = index_set_make(test_path("served/data.tar"), 200, 5);
-    assert_ok(index_write(tar, "{}", path));
+    tar_publish("tar", 200);
     server = fault_server_start(test_path("served"), NULL);
     const char *url = fault_server_url(&server, "versioned/tar.idx");
     CLEANUP(reading_done) struct reading old = {0};
@@ -283,16 +293,12 @@ static void test_changed_under_an_index(void **state)
 static void test_server_without_versions(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *tar = NULL;
     CLEANUP(fault_server_stop) struct fault_server server = {0};
     const char *path = test_path("served/blind.idx");
     const struct cache_fetch_options options = {.parts = 1, .threads = 2};
     struct cache_fetch_report report;
     uint32_t crc;
-    assert_ok(folder_create(test_path("served")));
-    assert_ok(folder_remove(test_path("cache")));
-    tar = index_set_make(test_path("served/blind.tar"), 60, 5);
-    assert_ok(index_write(tar, "{}", path));
+    tar_publish("blind", 60);
     server = fault_server_start(test_path("served"), NULL);
     const char *url = fault_server_url(&server, "unversioned/blind.idx");
     CLEANUP(reading_done) struct reading old = {0};
@@ -333,16 +339,12 @@ static void time_pass(const struct stat *before)
 static void test_archive_is_changed(void **state)
 {
     (void)state;
-    CLEANUP(source_free) struct source *tar = NULL;
     CLEANUP(buffer_done) struct buffer bytes = {0};
     CLEANUP(buffer_done) struct buffer content = {0};
     const char *data = test_path("served/here.tar"), *path = test_path("served/here.idx");
     struct stat before;
     uint32_t crc;
-    assert_ok(folder_create(test_path("served")));
-    assert_ok(folder_remove(test_path("cache")));
-    tar = index_set_make(data, 60, 5);
-    assert_ok(index_write(tar, "{}", path));
+    tar_publish("here", 60);
     assert_int_equal(stat(data, &before), 0);
     CLEANUP(reading_done) struct reading old = {0};
     CLEANUP(reading_done) struct reading written = {0};

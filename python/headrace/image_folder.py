@@ -56,7 +56,8 @@ class ImageFolder:
                  target_transform: Optional[Callable[[int], Any]] = None, *,
                  origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
                  password: Optional[str] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
-        self.index = Index(arguments.path("root", root), origins=origins, user=user, password=password, cache=cache, cache_size=cache_size)
+        root = arguments.path("root", root)
+        self.index = Index(root, origins=origins, user=user, password=password, cache=cache, cache_size=cache_size)
         self.root = self.index.path
         self.transform = arguments.function("transform", transform)
         self.target_transform = arguments.function("target_transform", target_transform)
