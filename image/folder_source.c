@@ -104,6 +104,52 @@ static struct status part_add(struct source *source, const char *root, const cha
     return OK;
 }
 
+/* The first folder in ROOT/CLASS, given to the caller; NULL where there is none. */
+static struct status folder_within(const char *root, const char *class, char **ret_name)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    CLEANUP(folder_list_done) struct folder_list list = {0};
+    *ret_name = NULL;
+    TRY(path_join(root, class, &path));
+    TRY(folder_list_read(path, &list));
+    for (size_t i = 0; i < list.count && !*ret_name; i++)
+        if (list.entries[i].is_folder && source_is_class_name(list.entries[i].name))
+            TRY(string_copy(list.entries[i].name, ret_name));
+    return OK;
+}
+
+/* Which of the folders is a whole set by its name; NULL: none. */
+static const char *part_find(const struct listing *listing)
+{
+    static const char *const parts[] = {"train", "val", "validation", "valid", "test"};
+    for (size_t i = 0; i < ARRAY_LENGTH(parts); i++)
+        for (size_t j = 0; j < listing->folder_count; j++)
+            if (strcmp(listing->folders[j], parts[i]) == 0)
+                return parts[i];
+    return NULL;
+}
+
+/* Fails where the class folders, which hold no images, hold folders: the root is a level too high,
+ * or the images stand a level too deep. */
+static struct status refuse_deep_folders(const struct listing *listing)
+{
+    const char *root = listing->root, *part = part_find(listing);
+    for (size_t i = 0; i < listing->folder_count; i++) {
+        CLEANUP(memory_free) char *within = NULL;
+        const char *folder = listing->folders[i];
+        TRY(folder_within(root, folder, &within));
+        if (within && part)
+            FAIL(STATUS_NOT_FOUND, "%s holds no class folders with images; did you mean %s/%s?",
+                 root, root, part);
+        if (within)
+            FAIL(STATUS_NOT_FOUND,
+                 "%s holds no class folders with images: in %s/%s there are folders such as %s, "
+                 "expected %s/CLASS/NAME.JPEG",
+                 root, root, folder, within, root);
+    }
+    return OK;
+}
+
 static struct status parts_add(struct source *source, const struct listing *listing)
 {
     uint32_t shard;
@@ -112,6 +158,8 @@ static struct status parts_add(struct source *source, const struct listing *list
         TRY(part_add(source, listing->root, listing->folders[i], listing->parts[i]));
     if (source->item_count == 0 && source->failure_count)
         FAIL(STATUS_IO, "nothing in %s can be read: %s", listing->root, source->failures[0].reason);
+    if (source->item_count == 0)
+        TRY(refuse_deep_folders(listing));
     return source_finish(source);
 }
 

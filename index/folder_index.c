@@ -138,15 +138,14 @@ static struct status index_make(const struct source *source, const char *path)
     return OK;
 }
 
-/* An index whose file is gone once it is mapped; it is called after the folder. */
+/* An index in a folder, whose file is gone once it is mapped; it is called after the root. */
 static struct status fleeting_open(const struct source *source, const char *root,
-                                   struct index **ret_index)
+                                   const char *folder, struct index **ret_index)
 {
     CLEANUP(index_close) struct index *index = NULL;
     CLEANUP(memory_free) char *path = NULL;
-    const char *folder = getenv("TMPDIR");
-    TRY(string_format(&path, "%s/headrace-%ld-%p.idx", folder && *folder ? folder : P_tmpdir,
-                      (long)getpid(), (const void *)source));
+    TRY(string_format(&path, "%s/headrace-%ld-%p.idx", folder, (long)getpid(),
+                      (const void *)source));
     TRY(index_write(source, provenance, path));
     struct status status = index_open(path, &index);
     status_ignore(file_remove(path));
@@ -171,7 +170,17 @@ static struct status anew_open(const char *root, const struct class_table *class
             return index_open(places[i]->path, ret_index);
         status_ignore(status);
     }
-    return fleeting_open(source, root, ret_index);
+    const char *temporary = getenv("TMPDIR");
+    struct status status =
+        fleeting_open(source, root, temporary && *temporary ? temporary : P_tmpdir, ret_index);
+    if (status.code == STATUS_DONE)
+        return OK;
+    struct status in_memory = fleeting_open(source, root, "/dev/shm", ret_index);
+    if (in_memory.code == STATUS_DONE)
+        status_ignore(status);
+    else
+        status_ignore(in_memory);
+    return in_memory.code == STATUS_DONE ? OK : status;
 }
 
 struct status folder_index_open(const char *root, const struct class_table *classes,

@@ -117,6 +117,12 @@ static void test_no_place_is_needed(void **state)
     assert_ok(folder_index_open(root, NULL, 2, &index));
     assert_int_equal(index_count(index), 2);
     assert_string_equal(index_path(index), root);
+    /* No folder for temporary files either: memory has one. */
+    CLEANUP(index_close) struct index *again = NULL;
+    setenv("TMPDIR", test_path("nowhere"), 1);
+    assert_ok(folder_index_open(root, NULL, 2, &again));
+    unsetenv("TMPDIR");
+    assert_int_equal(index_count(again), 2);
     assert_ok(file_remove(test_path("cache")));
 }
 

@@ -199,6 +199,14 @@ static void says_what_to_do_about_other_folders(void **state)
     assert_ok(folder_create(test_path("bare/n01440764")));
     assert_fails(folder_source_open(test_path("bare"), NULL, 1, &none), STATUS_NOT_FOUND,
                  "no images");
+    write_file(test_path("above/train/ant/a.JPEG"), "1");
+    write_file(test_path("above/val/ant/a.JPEG"), "1");
+    write_file(test_path("above/devkit/readme/a.txt"), "1");
+    assert_fails(folder_source_open(test_path("above"), NULL, 1, &none), STATUS_NOT_FOUND,
+                 "above/train?");
+    write_file(test_path("deep/ant/images/a.JPEG"), "1");
+    assert_fails(folder_source_open(test_path("deep"), NULL, 1, &none), STATUS_NOT_FOUND,
+                 "there are folders such as images, expected");
     write_file(test_path("ids/1/a.JPEG"), "1");
     write_file(test_path("ids/10/a.JPEG"), "1");
     assert_fails(folder_source_open(test_path("ids"), NULL, 1, &none), STATUS_CORRUPT,

@@ -42,6 +42,37 @@ class Samples(Sequence):
         return f"<{len(self)} samples of {self._folder.root}>"
 
 
+class _Fixed:
+    """An attribute that follows from the index: what is written to torchvision's would be ignored here."""
+
+    def __init__(self, made: Callable[["ImageFolder"], Any]) -> None:
+        self._made = made
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: Optional["ImageFolder"], _owner: type) -> Any:
+        return self if folder is None else self._made(folder)
+
+    def __set__(self, folder: "ImageFolder", _value: Any) -> None:
+        raise AttributeError(f"{self._name} are those of '{folder.root}' and are not changed here: choose images with "
+                             "torch.utils.data.Subset or headrace select, and labels with target_transform")
+
+
+def _refuse_hooks(kind: type, loader: Any, is_valid_file: Any) -> None:
+    """Refuses what torchvision's ImageFolder calls and this one would not."""
+    if loader is not None:
+        arguments.refuse(TypeError, "loader", loader, "None: images are decoded by the library, with the pixels of "
+                         "torchvision's default_loader; what else is to be done with them is a transform")
+    if is_valid_file is not None:
+        arguments.refuse(TypeError, "is_valid_file", is_valid_file, "None: choose images when the index is made (headrace "
+                         "select), or with torch.utils.data.Subset")
+    for name in ("find_classes", "make_dataset"):
+        if hasattr(kind, name):
+            raise TypeError(f"{kind.__name__} has a method {name}, which is not called here: classes and images are those "
+                            "of the index")
+
+
 class ImageFolder:
     """Stands in for torchvision.datasets.ImageFolder: items are (PIL image in RGB, label).
 
@@ -50,29 +81,54 @@ class ImageFolder:
     `samples` are ROOT/CLASS/NAME, whatever the root is, and `loader` takes them. `targets` is an array over the index,
     and `samples` and `imgs` are made as they are asked for, so that a worker costs no more memory for more images. It
     may be shared by threads and by forked processes, and pickles as its path and transforms.
+
+    A folder's own index is made when it is first asked for: as ROOT.idx beside it, else in ~/.cache/headrace, else it
+    lives as long as it is open. As in torchvision, a class folder without images is an error unless `allow_empty`; an
+    index has whatever classes it was made with. Images are .jpeg, .jpg and .png files in the class folders themselves.
+    `loader` and `is_valid_file` have torchvision's places and have to be None, since the library decodes what an index
+    lists.
     """
 
+    samples = _Fixed(lambda folder: folder._samples)
+    imgs = _Fixed(lambda folder: folder._samples)
+    targets = _Fixed(lambda folder: folder._targets)
+
     def __init__(self, root: Path, transform: Optional[Callable[[Any], Any]] = None,
-                 target_transform: Optional[Callable[[int], Any]] = None, *,
+                 target_transform: Optional[Callable[[int], Any]] = None, loader: None = None,
+                 is_valid_file: None = None, allow_empty: bool = False, *,
                  origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
                  password: Optional[str] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
-        root = arguments.path("root", root)
+        root = os.path.expanduser(arguments.path("root", root))
+        _refuse_hooks(type(self), loader, is_valid_file)
+        allow_empty = arguments.flag("allow_empty", allow_empty)
         self.index = Index(root, origins=origins, user=user, password=password, cache=cache, cache_size=cache_size)
         self.root = self.index.path
         self.transform = arguments.function("transform", transform)
         self.target_transform = arguments.function("target_transform", target_transform)
         self._prepare()
+        if not allow_empty and os.path.isdir(self.root):
+            self._refuse_empty_classes()
 
     def _prepare(self) -> None:
         self.classes = self.index.classes
         self.class_to_idx: Dict[str, int] = {name: label for label, name in enumerate(self.classes)}
-        self.targets: np.ndarray = self.index.labels
-        self.samples = Samples(self)
-        self.imgs = self.samples
+        self._targets: np.ndarray = self.index.labels
+        self._samples = Samples(self)
         self._images: Optional[Any] = None  # made with the first item, when Pillow is needed
 
+    def _refuse_empty_classes(self) -> None:
+        counts = np.bincount(self.targets, minlength=len(self.classes))
+        empty = [self.classes[label] for label in np.flatnonzero(counts == 0)]
+        if not empty:
+            return
+        listed = ", ".join(empty[:10]) + (f" and {len(empty) - 10} more" if len(empty) > 10 else "")
+        deep = [name for name in empty[:10] if next(os.walk(os.path.join(self.root, name)))[1]]
+        within = f", not in folders of it as in '{deep[0]}'" if deep else ""
+        raise FileNotFoundError(f"'{self.root}' has no images for the classes {listed}: expected .jpeg, .jpg or .png files "
+                                f"in ROOT/CLASS{within}; allow_empty=True takes classes without images")
+
     def __getstate__(self) -> Dict[str, Any]:
-        made = ("classes", "class_to_idx", "targets", "samples", "imgs", "_images")
+        made = ("classes", "class_to_idx", "_targets", "_samples", "_images")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
@@ -81,6 +137,12 @@ class ImageFolder:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def __add__(self, other: Any) -> Any:
+        """The items of both, as torch's data sets are joined."""
+        from torch.utils.data import ConcatDataset
+
+        return ConcatDataset([self, other])
 
     def _image(self, number: int) -> Any:
         """A record's image, which is decoded when its pixels are asked for."""
@@ -92,7 +154,7 @@ class ImageFolder:
 
     def __getitem__(self, number: int) -> Tuple[Any, Any]:
         number = self.index._number(number)
-        image, label = self._image(number), int(self.targets[number])
+        image, label = self._image(number), int(self._targets[number])
         if self.transform is not None:
             image = self.transform(image)
         if self.target_transform is not None:

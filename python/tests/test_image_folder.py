@@ -3,7 +3,10 @@
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
@@ -29,6 +32,10 @@ def seven(label: int) -> int:
 
 def item_of(folder: headrace.ImageFolder, number: int):
     return folder[number]
+
+
+def length_of(root: str) -> int:
+    return len(headrace.ImageFolder(root))
 
 
 def private_bytes() -> int:
@@ -204,6 +211,76 @@ class ImageFolderTest(unittest.TestCase):
                     for got, item in zip(pool.starmap(item_of, [(folder, i) for i in range(len(folder))]), expected):
                         np.testing.assert_array_equal(got[0], item[0])
                         self.assertEqual(got[1], item[1])
+
+    def made(self, name: str, *files: str) -> str:
+        """Class folders of one's own, with an image at each of these places; a name with a slash at its end is a folder."""
+        root = support.folder() / name
+        for file in files:
+            path = root / file
+            (path if file.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+            if not file.endswith("/"):
+                path.write_bytes(open(self.expected()[0][0], "rb").read())
+        return str(root)
+
+    def test_empty_classes_are_refused_as_by_torchvision(self):
+        root = self.made("partly", "ant/1.jpg", "bee/", "cat/deep/1.jpg")
+        with self.assertRaisesRegex(FileNotFoundError, "no images for the classes bee, cat: expected .*in 'cat'.*allow_empty"):
+            headrace.ImageFolder(root)
+        folder = headrace.ImageFolder(root, allow_empty=True)
+        self.assertEqual((folder.classes, folder.targets.tolist()), (["ant", "bee", "cat"], [0]))
+        self.assertEqual(len(pickle.loads(pickle.dumps(folder))), 1)
+        support.run(support.PROGRAM, "pack", root, "-o", root + "-packed.idx", "--quiet")
+        self.assertEqual(headrace.ImageFolder(root + "-packed.idx").classes, folder.classes)
+
+    def test_wrong_folders_are_told(self):
+        above = self.made("above", "train/ant/1.jpg", "val/ant/1.jpg")
+        for root, pattern in [(above, f"did you mean {above}/train\\?"), (above + "/train/ant", "but no class folders"),
+                              (self.made("deep", "ant/images/1.jpg"), "folders such as images, expected"),
+                              (self.made("bare", "./"), "no class folders"), (above + "/nowhere", "nowhere")]:
+            with self.subTest(root), self.assertRaisesRegex(FileNotFoundError, pattern):
+                headrace.ImageFolder(root)
+            self.assertFalse(os.path.exists(root + ".idx"))
+        with mock.patch.dict(os.environ, HOME=above):
+            self.assertEqual(length_of("~/train"), 1)
+
+    def test_torchvisions_other_arguments(self):
+        root = support.packed("dct")
+        for name in ("loader", "is_valid_file"):
+            with self.assertRaisesRegex(TypeError, f"^{name} is .*, expected None: "):
+                headrace.ImageFolder(root, **{name: seven})
+        with self.assertRaisesRegex(TypeError, "^allow_empty is 1, expected True or False"):
+            headrace.ImageFolder(root, None, None, None, None, 1)
+        with self.assertRaisesRegex(TypeError, "Chosen has a method find_classes, which is not called here"):
+            type("Chosen", (headrace.ImageFolder,), {"find_classes": seven})(root)
+        folder = headrace.ImageFolder(root)
+        for name in ("samples", "imgs", "targets"):
+            with self.assertRaisesRegex(AttributeError, f"^{name} are those of .*torch.utils.data.Subset"):
+                setattr(folder, name, [])
+
+    def test_its_index_needs_no_room_beside_it(self):
+        """A folder that cannot be written to, then a full disk."""
+        root = self.made("tight", "ant/1.jpg", "bee/1.jpg")
+        os.mkdir(root + ".idx")
+        self.assertEqual(length_of(root), 2)
+        cache = support.folder() / "cache" / "headrace"
+        self.assertTrue(any(path.name.startswith("tight-") for path in cache.iterdir()))
+        program = "import headrace, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); " \
+                  "headrace.ImageFolder(sys.argv[1])"
+        os.rmdir(root + ".idx")
+        full = subprocess.run([sys.executable, "-c", program, root], stderr=subprocess.PIPE, text=True, check=False,
+                              env={**os.environ, "XDG_CACHE_HOME": root})
+        self.assertRegex(full.stderr, "OSError: .*\\.idx")
+        self.assertEqual(sorted(os.listdir(root)), ["ant", "bee", "headrace"])
+        self.assertFalse(os.path.exists(root + ".idx"))
+
+    def test_many_processes_index_it_at_once(self):
+        root = self.made("sought", *(f"{name}/{number}.jpg" for name in support.CLASSES for number in range(40)))
+        for _ in range(3):
+            with multiprocessing.get_context("fork").Pool(6) as pool:
+                self.assertEqual(pool.map(length_of, [root] * 24, chunksize=1), [120] * 24)
+            for made in (root + ".idx", *(support.folder() / "cache" / "headrace").glob("sought-*")):
+                os.remove(made)
+        self.assertEqual([name for name in os.listdir(support.folder()) if name.startswith("sought")], ["sought"])
 
 
 if __name__ == "__main__":

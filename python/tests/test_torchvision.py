@@ -93,6 +93,22 @@ class TorchvisionTest(unittest.TestCase):
             self.assertTrue(torch.equal(images, their_images))
             self.assertTrue(torch.equal(labels, their_labels))
 
+    def test_both_refuse_and_join(self):
+        bare = support.folder() / "bare"
+        partly = support.folder() / "half"
+        bare.mkdir()
+        (partly / "bee").mkdir(parents=True)
+        (partly / "ant").symlink_to(support.drawn() / "ant")
+        for kind in (torchvision.datasets.ImageFolder, headrace.ImageFolder):
+            with self.subTest(kind.__module__):
+                with self.assertRaisesRegex(FileNotFoundError, "bare"):
+                    kind(str(bare))
+                with self.assertRaisesRegex(FileNotFoundError, "for the classes bee[.:]"):
+                    kind(str(partly))
+                folder = kind(str(support.drawn()))
+                self.assertEqual((folder + folder)[len(folder)][1], folder[0][1])
+                self.assertEqual(torch.utils.data.Subset(folder, [5, -1])[1][1], folder[-1][1])
+
 
 if __name__ == "__main__":
     unittest.main()
