@@ -6,7 +6,8 @@ what gives out their types.
 
 from headrace._library import CorruptError, HeadraceError, release as __version__
 from headrace.image_folder import ImageFolder
-from headrace.index import Index, Records
+from headrace.index import Index, Record, Records
 from headrace.loader import Batch, Loader
 
-__all__ = ["Batch", "CorruptError", "HeadraceError", "ImageFolder", "Index", "Loader", "Records", "__version__"]
+__all__ = ["Batch", "CorruptError", "HeadraceError", "ImageFolder", "Index", "Loader", "Record", "Records",
+           "__version__"]

@@ -24,12 +24,12 @@ class CorruptError(HeadraceError):
     """Bytes that do not hold what their format promises."""
 
 
-class _Stopped(HeadraceError):
-    """A call gave up, as `follow` asked it to."""
+class Stopped(HeadraceError):
+    """A call gave up, as `follow` asked it to, or what it used was stopped meanwhile."""
 
 
 # By enum status_code of base/status.h; others are HeadraceError.
-_EXCEPTIONS = {2: ValueError, 4: CorruptError, 5: FileNotFoundError, 6: OSError, 7: OSError, 8: MemoryError, 10: _Stopped}
+_EXCEPTIONS = {2: ValueError, 4: CorruptError, 5: FileNotFoundError, 6: OSError, 7: OSError, 8: MemoryError, 10: Stopped}
 
 
 class IndexDescription(Structure):
@@ -186,7 +186,7 @@ def _waiting(name: str, *argtypes: Any) -> Callable[..., int]:
         try:
             follow(byref(_NOW))
             return call(*arguments)
-        except _Stopped:
+        except Stopped:
             pass
         finally:
             follow(None)

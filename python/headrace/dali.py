@@ -68,6 +68,10 @@ class Source:
         """Batches of an epoch."""
         return self.full_iters
 
+    def __repr__(self) -> str:
+        return (f"<{type(self).__name__} of {self.index.path!r}: batch_size={self.batch_size}, shuffle={self.shuffle}, "
+                f"{self.shard_size} of {len(self.index)} records, {self.full_iters} batches>")
+
     def valid(self, step: int) -> int:
         """How many samples of a batch are no repetition."""
         return min(self.batch_size, max(0, self.shard_size - step * self.batch_size))

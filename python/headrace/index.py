@@ -1,5 +1,6 @@
 """The index: a small mapped file that says where each record of a data set stands."""
 
+import collections.abc
 import ctypes
 import json
 import operator
@@ -44,6 +45,59 @@ class Records(NamedTuple):
     encodings: np.ndarray
     crcs: np.ndarray
     flags: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"<columns of {len(self.labels)} records: {', '.join(self._fields)}>"
+
+
+class Record:
+    """One record of an index; what it says is looked up when it is asked for."""
+
+    __slots__ = ("_index", "number")
+
+    def __init__(self, index: "Index", number: int) -> None:
+        self._index, self.number = index, number
+
+    @property
+    def label(self) -> int:
+        return int(self._index.labels[self.number])
+
+    @property
+    def class_name(self) -> str:
+        """A WNID, or another folder name."""
+        return self._index._class_entry(self.label)[0]
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self._index.name(self.number)
+
+    @property
+    def size(self) -> Tuple[int, int]:
+        """Width and height in pixels, 0, 0 where they are not known."""
+        width, height = self._index._column("sizes")[self.number]
+        return int(width), int(height)
+
+    def raw(self) -> bytes:
+        """The original file, bit for bit."""
+        return self._index.raw(self.number)
+
+    def pixels(self) -> np.ndarray:
+        """8-bit RGB, (height, width, 3)."""
+        return self._index.pixels(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return self.number == other.number and self._index.path == other._index.path
+
+    def __hash__(self) -> int:
+        return hash((self._index.path, self.number))
+
+    def __repr__(self) -> str:
+        width, height = self.size
+        size = f", {width} x {height}" if width else ""
+        return f"<Record {self.number}: {self.class_name}/{self.name}, label {self.label}{size}>"
 
 
 class Memory:
@@ -191,8 +245,9 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
-class Index:
-    """An index, a packed shard, or a folder of class folders, whose index is made when it is first asked for.
+class Index(collections.abc.Sequence):
+    """An index, a packed shard, or a folder of class folders, whose index is made when it is first asked for. It is a
+    sequence of Record; `labels` and `records` have the columns of all.
 
     An index and its shards may stand behind URLs (http, https, s3): `origins` are servers that have the same shards,
     `user` and `password` theirs. Without them the environment says (HEADRACE_ORIGINS, HEADRACE_USER,
@@ -228,6 +283,7 @@ class Index:
                                          "process that sent it here: it was changed meanwhile")
 
     def __enter__(self) -> "Index":
+        self._handle  # not one that was closed
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -247,7 +303,21 @@ class Index:
         return self._count
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.path!r})"
+        handle = self.__dict__.get("_handle")
+        what = "closed" if handle is None else f"{self._count} records in {handle.description.classes} classes"
+        return f"<{type(self).__name__} of {self.path!r}: {what}>"
+
+    def __getitem__(self, place: Any) -> Any:
+        self._handle  # not of one that was closed
+        if isinstance(place, slice):
+            return [Record(self, number) for number in range(*place.indices(self._count))]
+        return Record(self, self._number(place))
+
+    def __iter__(self) -> Iterator[Record]:
+        return (self[number] for number in range(self._count))
+
+    def __contains__(self, record: object) -> bool:
+        return isinstance(record, Record) and record.number < self._count and self[record.number] == record
 
     def _number(self, number: int) -> int:
         """A record's number, counted from the end where it is negative."""
@@ -280,18 +350,17 @@ class Index:
     @property
     def classes(self) -> List[str]:
         """The classes by label: WNIDs, or other folder names."""
-        return [wnid for wnid, _ in self._class_entries()]
+        return [self._class_entry(label)[0] for label in range(self._handle.description.classes)]
 
     @property
     def class_words(self) -> List[str]:
         """What each class shows ("tench, Tinca tinca"); "" where nobody knows."""
-        return [words for _, words in self._class_entries()]
+        return [self._class_entry(label)[1] for label in range(self._handle.description.classes)]
 
-    def _class_entries(self) -> Iterator[Tuple[str, str]]:
+    def _class_entry(self, label: int) -> Tuple[str, str]:
         wnid, words = c_char_p(), c_char_p()
-        for label in range(self._handle.description.classes):
-            _library.index_class(self._handle.pointer, label, byref(wnid), byref(words))
-            yield os.fsdecode(wnid.value or b""), (words.value or b"").decode(errors="replace")
+        _library.index_class(self._handle.pointer, label, byref(wnid), byref(words))
+        return os.fsdecode(wnid.value or b""), (words.value or b"").decode(errors="replace")
 
     @property
     def shards(self) -> List[str]:

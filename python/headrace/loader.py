@@ -1,9 +1,11 @@
 """Loader: the library's batches, as arrays or tensors over its own memory."""
 
 import atexit
+import contextlib
 import os
 import threading
 import weakref
+import zlib
 from collections.abc import Mapping
 from ctypes import byref, c_float, c_uint32, c_void_p, sizeof
 from functools import partial
@@ -100,6 +102,11 @@ class Batch(Tuple[Any, Any]):
     valid: int  # images with a label; the others are places of bad records, or behind the end
     records: np.ndarray  # numbers of records in the index, (count); the largest uint64 behind the end
 
+    def __repr__(self) -> str:
+        images = self[0]
+        return (f"<Batch {self.step} of epoch {self.epoch}: images {tuple(images.shape)} {images.dtype}, {self.valid} "
+                "with a label>")
+
 
 class Loader:
     """Batches of an index, decoded, cropped and normalised ahead by threads of the library.
@@ -143,6 +150,7 @@ class Loader:
         scale, ratio = arguments.numbers("scale", scale, 2), arguments.numbers("ratio", ratio, 2)
         self._torch = arguments.word("output", output, ("numpy", "torch")) == "torch"
         self._pin = None if pin_memory is None else arguments.flag("pin_memory", pin_memory)
+        self._closed = False
         self._index: Optional[Index] = None
         self._open_index: Optional[Callable[[], Index]] = None  # None: it was given
         self._cache = Cache(cache, cache_size)
@@ -174,6 +182,7 @@ class Loader:
         self._label_map: Optional[np.ndarray] = None
         if label_map is not None:
             self._label_map = arguments.labels("label_map", label_map, len(self.index.classes), self.index.path)
+        self._set: Optional[int] = None  # a checksum, once a state was asked for
         self._epoch, self._step = 0, 0  # where the next iteration begins
         self._begun = False  # whether an iteration has taken batches of this epoch
         self._iterations = 0  # that began; the last one has this number
@@ -184,21 +193,38 @@ class Loader:
 
     @property
     def index(self) -> Index:
-        """The index. One that the loader opened itself it lets go of with `close`, and opens again when it is asked for."""
+        """The index. One that the loader opened itself is closed with it."""
         if self._index is None:
+            self._refuse_closed()
             assert self._open_index is not None
             self._index = self._open_index()
         return self._index
 
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise ValueError(f"this Loader of '{self._path}' was closed")
+
+    @contextlib.contextmanager
+    def _unless_closed(self) -> Iterator[None]:
+        """Of what the library was asked for: another thread may have closed this loader meanwhile."""
+        try:
+            yield
+        except _library.Stopped:
+            self._refuse_closed()
+            raise
+
     def _open(self) -> _Handle:
         """The loader of this process: a forked child, to which no threads came along, makes its own."""
-        if self._handle is None or self._handle.process != os.getpid():
+        self._refuse_closed()
+        handle = self._handle
+        if handle is None or handle.process != os.getpid():
             self._lock = threading.Lock()
             self._iterations += 1
-            self._handle = _Handle(self.index._handle, self._cache.open(), self._library_options(), self._label_map,
-                                   self._pins())
-            self._steps: int = _library.loader_steps(self._handle.pointer)
-        return self._handle
+            self._path, self._images = self.index.path, len(self.index)
+            handle = self._handle = _Handle(self.index._handle, self._cache.open(), self._library_options(),
+                                            self._label_map, self._pins())
+            self._steps: int = _library.loader_steps(handle.pointer)
+        return handle
 
     def _library_options(self) -> _library.LoaderOptions:
         options = _library.LoaderOptions(size_bytes=sizeof(_library.LoaderOptions))
@@ -223,8 +249,9 @@ class Loader:
         return torch.cuda.is_available()
 
     def close(self) -> None:
-        """Ends the threads, and lets go of an index that the loader opened itself. Batches that are held stay valid, and
-        keep their index open; the next iteration opens the loader again."""
+        """Ends the threads and all iterations, and closes an index that the loader opened itself. Batches that are held
+        stay valid, and keep their index open."""
+        self._closed = True
         handle, self._handle = self._handle, None
         self._iterations += 1
         if handle is not None:
@@ -238,12 +265,14 @@ class Loader:
             handle.stop()
 
     def __enter__(self) -> "Loader":
+        self._refuse_closed()
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
 
     def __getstate__(self) -> Dict[str, Any]:
+        self._refuse_closed()
         left = ("_handle", "_lock", "_steps")
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
@@ -269,13 +298,13 @@ class Loader:
             self._epoch, self._step, self._begun = self._epoch + 1, 0, False
         with self._lock:
             self._iterations += 1
-            _library.loader_start(handle.pointer, self._epoch, self._step)
+            with self._unless_closed():
+                _library.loader_start(handle.pointer, self._epoch, self._step)
             self._begun = True
             return _Epoch(self, handle)
 
-    def _take(self, batch: _library.Batch) -> Batch:
+    def _take(self, handle: _Handle, batch: _library.Batch) -> Batch:
         """What the library's batch looks like from here."""
-        handle = self._open()
         options = self._options
         slot = _Slot(handle, batch.batch)
         side = options["image_size" if options["mode"] == "train" else "val_crop"]
@@ -312,18 +341,25 @@ class Loader:
         return {"epoch": epoch, "step": step, **self._identity()}
 
     def _identity(self) -> Dict[str, Any]:
-        """What makes the order of an epoch."""
+        """What makes the order of an epoch: the labels stand for the set, which is the same in any encoding."""
+        if self._set is None:
+            classes = zlib.crc32("\0".join(self.index.classes).encode(errors="surrogateescape"))
+            self._set = zlib.crc32(self.index.labels, classes)
         names = ("seed", "global_batch", "mode", "order", "window", "drop_last")
-        return {"images": len(self.index), **{name: self._options[name] for name in names}}
+        return {"images": self._images, "set": self._set, **{name: self._options[name] for name in names}}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """The next iteration goes on where state_dict was taken, with the batches that would have followed."""
         expected = self._identity()
-        if not isinstance(state, Mapping) or not {"epoch", "step", *expected} <= set(state):
+        if not isinstance(state, Mapping):
             arguments.refuse(TypeError, "state", state, "what state_dict gave")
-        for name, value in expected.items():
-            if state[name] != value:
-                raise ValueError(f"the state is of a loader with {name} {state[name]!r}, this one has {value!r}")
+        missing = [name for name in ("epoch", "step", *expected) if name not in state]
+        if missing:
+            raise ValueError(f"the state has no {', '.join(missing)}: expected what state_dict gave")
+        other = [f"{name} {state[name]!r} where this one has {value!r}" for name, value in expected.items()
+                 if state[name] != value]
+        if other:
+            raise ValueError(f"the state is of another Loader: it has {', '.join(other)}")
         epoch = arguments.integer("the state's epoch", state["epoch"], 0, arguments.MOST_U32)
         step = arguments.integer("the state's step", state["step"], 0, len(self))
         self._epoch, self._step, self._begun = epoch, step, False
@@ -336,7 +372,9 @@ class Loader:
         return {name: getattr(statistics, name) for name, _ in statistics._fields_}
 
     def __repr__(self) -> str:
-        return f"Loader({self.index.path!r}, batch_size={self.batch_size}, mode={self._options['mode']!r})"
+        options = "".join(f", {name}={self._options[name]!r}" for name in ("mode", "rank", "world_size", "dtype"))
+        closed = ", closed" if self._closed else f", {self._steps} batches"
+        return f"<{type(self).__name__} of {self._path!r}: batch_size={self.batch_size}{options}{closed}>"
 
 
 class _Epoch:
@@ -360,16 +398,18 @@ class _Epoch:
             loader, handle = self._loader, self._handle
             if loader is None or handle is None:
                 raise StopIteration
+            loader._refuse_closed()
             if loader._iterations != self._number or handle.process != os.getpid():
-                raise RuntimeError("this iteration ended when its Loader was closed, iterated anew, or forked")
+                raise RuntimeError("this iteration ended when its Loader was iterated anew, or forked")
             while True:
                 # In slices, between which Python looks at signals.
-                _library.loader_next(handle.pointer, _WAIT_MS, byref(self._batch), byref(self._next))
+                with loader._unless_closed():
+                    _library.loader_next(handle.pointer, _WAIT_MS, byref(self._batch), byref(self._next))
                 if self._next.value != _WAITING:
                     break
             if self._next.value != _BATCH:
                 self._loader = self._handle = None
                 raise StopIteration
-            batch = loader._take(self._batch)
+            batch = loader._take(handle, self._batch)
             loader._step += 1
             return batch

@@ -17,6 +17,14 @@ def loader(**options) -> headrace.Loader:
     return headrace.Loader(support.packed("dct"), **{"batch_size": 4, "image_size": 24, "threads": 1, **options})
 
 
+def reopened(**options) -> headrace.Loader:
+    """A loader that asks the library for these options with its next iteration."""
+    opened = loader()
+    opened._options.update(options)
+    opened._handle = None
+    return opened
+
+
 class ArgumentsTest(unittest.TestCase):
     def refused(self, kind, pattern, call, *given, **named):
         with self.subTest(pattern=pattern, given=given, **named):
@@ -33,9 +41,7 @@ class ArgumentsTest(unittest.TestCase):
         for name, words in headrace.loader._WORDS.items():
             for word in words:
                 loader(**{name: word}).close()
-            opened = loader()
-            opened._options[name] = "strange"
-            opened.close()
+            opened = reopened(**{name: "strange"})
             listed = "|".join(words)
             with self.assertRaisesRegex(ValueError, f"^{name} is 'strange', expected (({listed})(, | or |$)){{{len(words)}}}$"):
                 iter(opened)
@@ -53,9 +59,7 @@ class ArgumentsTest(unittest.TestCase):
             for value in (None, 1.0, "4", True, [4], float("nan")):
                 self.refused(TypeError, f"^{name} is .*{expected}", loader, **{name: value})
             if most < 2**32 and name != "world_size":
-                opened = loader()
-                opened._options[of_library.get(name, name)] = most + 1
-                opened.close()
+                opened = reopened(**{of_library.get(name, name): most + 1})
                 with self.subTest(name), self.assertRaises(ValueError):
                     iter(opened)
         self.refused(ValueError, "^batch_size × world_size is 1073741824", loader, batch_size=1 << 20, world_size=1 << 10)
@@ -99,8 +103,12 @@ class ArgumentsTest(unittest.TestCase):
         opened.set_epoch(2**32 - 1)
         self.assertEqual(next(iter(opened)).epoch, 2**32 - 1)
         state = opened.state_dict()
-        for value in (None, {}, [], {name: value for name, value in state.items() if name != "seed"}):
+        for value in (None, [], "epoch"):
             self.refused(TypeError, "^state is .*, expected what state_dict gave$", opened.load_state_dict, value)
+        self.refused(ValueError, "^the state has no epoch, step, images, .*: expected what state_dict gave$",
+                     opened.load_state_dict, {})
+        self.refused(ValueError, "^the state has no seed: expected", opened.load_state_dict,
+                     {name: value for name, value in state.items() if name != "seed"})
         for change in ({"epoch": -1}, {"epoch": 2**64}, {"step": -1}, {"step": 10}):
             self.refused(ValueError, f"^the state's {next(iter(change))} is", opened.load_state_dict, {**state, **change})
         for change in ({"epoch": "a"}, {"step": 1.5}, {"step": None}):

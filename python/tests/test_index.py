@@ -86,8 +86,30 @@ class IndexTest(unittest.TestCase):
         self.assertEqual(len(index), len(self.files()))
         with self.assertRaisesRegex(ValueError, "was closed"):
             index.raw(0)
-        with self.assertRaisesRegex(ValueError, "was closed"):
-            index.labels
+        for call in (lambda: index.labels, lambda: index[0], index.__enter__, lambda: pickle.dumps(index)):
+            with self.assertRaisesRegex(ValueError, "was closed"):
+                call()
+        self.assertRegex(repr(index), r"^<Index of '.*dct\.idx': closed>$")
+
+    def test_it_is_a_sequence(self):
+        index, files = headrace.Index(support.packed("dct")), self.files()
+        self.assertEqual([record.name for record in index], [path.name for path in files])
+        record = index[-1]
+        self.assertEqual((record.number, record.label, record.class_name, record.name), (35, 2, "cat", files[-1].name))
+        self.assertEqual(record.raw(), files[-1].read_bytes())
+        self.assertEqual(record.pixels().shape, (*record.size[::-1], 3))
+        self.assertEqual(index[3:9:2], [index[3], index[5], index[7]])
+        self.assertEqual(list(reversed(index))[0], record)
+        self.assertIn(headrace.Index(support.packed("dct"))[4], index)
+        self.assertNotIn(headrace.Index(support.packed("jpeg"))[4], index)
+        for place in (36, -37):
+            with self.assertRaises(IndexError):
+                index[place]
+        with self.assertRaises(TypeError):
+            index[1.0]
+        self.assertRegex(repr(index), r"^<Index of '.*dct\.idx': 36 records in 3 classes>$")
+        self.assertRegex(repr(record), rf"^<Record 35: cat/{files[-1].name}, label 2, \d+ x \d+>$")
+        self.assertTrue(repr(index.records).startswith("<columns of 36 records: labels, offsets"))
 
     def test_a_damaged_file_is_named(self):
         index = headrace.Index(support.drawn())

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import unittest
 from unittest import mock
 
@@ -89,8 +90,14 @@ class LoaderTest(unittest.TestCase):
             for got, wanted in zip(rest, expected[step + 1:]):
                 self.same(got, wanted)
             self.assertEqual(next(iter(again)).epoch, 1)
-        with self.assertRaisesRegex(ValueError, "seed"):
-            make(seed=4).load_state_dict(state)
+        with self.assertRaisesRegex(ValueError, "it has seed 3 where this one has 4, global_batch 5 where .* 12$"):
+            make(seed=4, batch_size=6, world_size=2).load_state_dict(state)
+        other = headrace.Index(support.packed("dct"))
+        with mock.patch.object(headrace.Index, "labels", other.labels[::-1].copy()):
+            with self.assertRaisesRegex(ValueError, "it has set [0-9]+ where"):
+                make().load_state_dict(state)
+        again = headrace.Loader(support.packed("jpeg"), 5, seed=3)  # the same set
+        again.load_state_dict(state)
 
     def test_a_server_that_never_answers(self):
         """Leaving and Ctrl-C end reads that are under way, so that none is tried again."""
@@ -125,12 +132,10 @@ class LoaderTest(unittest.TestCase):
         before = support.held()
         loader = headrace.Loader(url, 5, image_size=24, threads=2)
         first = copy(next(iter(loader)))
-        for _ in range(2):
-            loader.close()
-            support.check_held(self, before)
-            self.assertEqual((len(loader), len(loader.index)), (8, 36))
-            loader.set_epoch(0)
-            self.same(copy(next(iter(loader))), first)
+        loader.close()
+        support.check_held(self, before)
+        loader = headrace.Loader(url, 5, image_size=24, threads=2)
+        self.same(copy(next(iter(loader))), first)
         index = loader.index
         loader.close()
         self.assertEqual(index.labels.shape, (36,))
@@ -334,10 +339,58 @@ batch = next(iterator)
         loader = make()
         iterator = iter(loader)
         next(iterator)
+        state = loader.state_dict()
         loader.close()
-        with self.assertRaisesRegex(RuntimeError, "closed"):
-            next(iterator)
-        self.assertEqual(len(list(map(copy, loader))), 8)
+        loader.close()
+        for call in (lambda: next(iterator), lambda: iter(loader), loader.statistics, loader.__enter__,
+                     lambda: loader.index, lambda: pickle.dumps(loader)):
+            with self.assertRaisesRegex(ValueError, r"dct\.idx' was closed"):
+                call()
+        self.assertEqual((len(loader), loader.state_dict()), (8, state))
+        self.assertRegex(repr(loader), r"^<Loader of '.*dct\.idx': batch_size=5, .*, closed>$")
+
+    def test_closed_by_another_thread(self):
+        """At whichever moment: what was taken already stays readable, and goes back to the loader it came from."""
+        for delay in range(20):
+            loader = make(batch_size=2, threads=1)
+            kept = []
+            closer = threading.Timer(delay / 4000, loader.close)
+            with self.assertRaisesRegex(ValueError, "was closed"):
+                iterator = iter(loader)
+                closer.start()
+                while True:
+                    for batch in iterator:
+                        kept = [batch, copy(batch)]
+                    iterator = iter(loader)
+            closer.join()
+            del iterator, loader
+            gc.collect()
+            if kept:
+                np.testing.assert_array_equal(kept[0][0], kept[1][3])
+
+    def test_closed_between_a_batch_and_its_arrays(self):
+        loader = make()
+        iterator = iter(loader)
+        taken = loader._take
+
+        def late(handle, batch):
+            loader.close()
+            return taken(handle, batch)
+
+        with mock.patch.object(loader, "_take", late):
+            batch = next(iterator)
+        expected = batch[0].copy()
+        del iterator, loader, taken, late
+        gc.collect()
+        make().close()
+        np.testing.assert_array_equal(batch[0], expected)
+
+    def test_shown(self):
+        loader = make(rank=1, world_size=2)
+        self.assertRegex(repr(loader), r"^<Loader of '.*dct\.idx': batch_size=5, mode='train', rank=1, world_size=2, "
+                                       r"dtype='f32', 4 batches>$")
+        self.assertEqual(repr(next(iter(loader))),
+                         "<Batch 0 of epoch 0: images (5, 24, 24, 3) float32, 5 with a label>")
 
 
 def make_epoch(epoch: int) -> headrace.Loader:
