@@ -47,10 +47,9 @@ static _Thread_local char message[4096];
 static const struct {
     const char *option, *name;
 } option_names[] = {
-    {"--ca-file", "HEADRACE_CA_FILE"},  {"--cache DIR", "cache"},
-    {"--cache-size", "cache_size"},     {"--memory", "memory"},
-    {"--origins", "origins"},           {"--password-file", "password"},
-    {"--token-file", "HEADRACE_TOKEN"}, {"--user", "user"},
+    {"--ca-file", "ca_file"},  {"--cache DIR", "cache"}, {"--cache-size", "cache_size"},
+    {"--memory", "memory"},    {"--origins", "origins"}, {"--password-file", "password"},
+    {"--token-file", "token"}, {"--user", "user"},
 };
 
 /* The option that a text begins with, as a whole word: its number, or that of no row. */
@@ -163,7 +162,7 @@ void binding_cache_reader_close(struct cache_reader *reader)
 /* ---- an index ---- */
 
 int binding_access_open(const char *origins, const char *user, const char *password,
-                        struct access **ret_access)
+                        const char *token, const char *ca_file, struct access **ret_access)
 {
     struct access_options options;
     access_options_init(&options);
@@ -173,6 +172,10 @@ int binding_access_open(const char *origins, const char *user, const char *passw
         options.user = user;
     if (password)
         options.password = password;
+    if (token)
+        options.token = token;
+    if (ca_file)
+        options.ca_file = ca_file;
     return binding_end(access_open(&options, ret_access));
 }
 

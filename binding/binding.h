@@ -18,7 +18,7 @@
 #include "index/loader.h"
 
 /* Raised with every change of what stands in this file; another one's is not to be used. */
-#define BINDING_VERSION 4
+#define BINDING_VERSION 5
 uint32_t binding_version(void);
 /* "0.1.0" */
 const char *binding_release(void);
@@ -51,9 +51,10 @@ void binding_cache_reader_close(struct cache_reader *reader);
 /* ---- an index ---- */
 
 /* What indexes and shards behind URLs are reached with: origins ("URL,URL,…" or
- * "HOST,HOST:PORT,…"), a user and a password. NULL: what the environment says (index/access.h). */
+ * "HOST,HOST:PORT,…"), a user and a password, a bearer token, a file of certificates. NULL: what
+ * the environment says (index/access.h). */
 int binding_access_open(const char *origins, const char *user, const char *password,
-                        struct access **ret_access);
+                        const char *token, const char *ca_file, struct access **ret_access);
 /* After the indexes that were opened with it. */
 void binding_access_close(struct access *access);
 

@@ -77,7 +77,7 @@ static void test_messages_have_the_callers_names(void **state)
     struct index *index = NULL;
     assert_int_equal(binding_cache_open(test_path("empty"), NULL, &cache), STATUS_USAGE);
     assert_non_null(strstr(binding_message(), "could be kept; give one: cache_size"));
-    assert_int_equal(binding_access_open(NULL, NULL, "secret", &access), STATUS_USAGE);
+    assert_int_equal(binding_access_open(NULL, NULL, "secret", NULL, NULL, &access), STATUS_USAGE);
     assert_non_null(strstr(binding_message(), "give user, or HEADRACE_USER"));
     /* What only looks like one. */
     assert_int_equal(binding_index_open("--memory-x", NULL, &index), STATUS_NOT_FOUND);
@@ -91,9 +91,14 @@ static void test_an_access_is_opened_and_checked(void **state)
 {
     (void)state;
     struct access *access = NULL;
-    assert_int_equal(binding_access_open("a b", NULL, NULL, &access), STATUS_USAGE);
+    assert_int_equal(binding_access_open("a b", NULL, NULL, NULL, NULL, &access), STATUS_USAGE);
     assert_null(access);
-    assert_int_equal(binding_access_open("one,two:8080", "user", "password", &access), 0);
+    assert_int_equal(binding_access_open("one,two:8080", "user", "password", NULL,
+                                         test_path("absent.pem"), &access),
+                     STATUS_NOT_FOUND);
+    assert_null(access);
+    assert_int_equal(binding_access_open("one,two:8080", "user", "password", NULL, NULL, &access),
+                     0);
     struct index *none = NULL;
     assert_int_equal(binding_index_open(test_path("absent.idx"), access, &none), STATUS_NOT_FOUND);
     binding_access_close(access);

@@ -13,7 +13,7 @@ from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_float, c_int
 from typing import Any, Callable, List, Optional, Tuple
 
 # BINDING_VERSION of binding/binding.h.
-BINDING_VERSION = 4
+BINDING_VERSION = 5
 
 
 class HeadraceError(RuntimeError):
@@ -203,7 +203,7 @@ def _plain(name: str, restype: Optional[Any], *argtypes: Any) -> Callable[..., A
 
 
 follow = _plain("follow", None, POINTER(c_uint8))
-access_open = _call("access_open", c_char_p, c_char_p, c_char_p, POINTER(c_void_p))
+access_open = _call("access_open", c_char_p, c_char_p, c_char_p, c_char_p, c_char_p, POINTER(c_void_p))
 access_close = _plain("access_close", None, c_void_p)
 cache_open = _call("cache_open", c_char_p, c_char_p, POINTER(c_void_p))
 cache_close = _plain("cache_close", None, c_void_p)

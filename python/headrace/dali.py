@@ -3,13 +3,16 @@
 Source needs NumPy alone. The loaders need DALI and torch, and work on the CPU where there is no GPU.
 """
 
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+import importlib
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
 from headrace import _arguments as arguments
-from headrace.cache import Size
-from headrace.index import Buffers, Index, Path
+from headrace.index import Buffers, Index, Path, Reading
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 INTERPOLATIONS = {"bilinear": "INTERP_LINEAR", "bicubic": "INTERP_CUBIC", "triangular": "INTERP_TRIANGULAR"}
 
@@ -23,20 +26,18 @@ class Source:
     to evaluate, the shards take each record once, in the index's order: all have as many batches, and repeat their last
     record where they have no more; valid() says how many of a batch count.
 
-    It pickles as its path and numbers, so that DALI's workers may be forked or spawned. `cache` and `cache_size` are
-    Index's.
+    It pickles as its path and numbers, so that DALI's workers may be forked or spawned. `reading` are Index's keywords.
     """
 
     def __init__(self, path: Path, batch_size: int, shard_id: int = 0, num_shards: int = 1, seed: int = 42,
-                 shuffle: bool = True, first_epoch: int = 0, *, cache: Optional[Path] = None,
-                 cache_size: Size = None) -> None:
+                 shuffle: bool = True, first_epoch: int = 0, **reading: "Unpack[Reading]") -> None:
         self.batch_size = batch_size = arguments.integer("batch_size", batch_size, 1, arguments.MOST_U32)
         num_shards = arguments.integer("num_shards", num_shards, 1, arguments.MOST_U32)
         shard_id = arguments.integer("shard_id", shard_id, 0, num_shards - 1)
         self.seed = arguments.integer("seed", seed, 0, arguments.MOST_U64)
         self.shuffle = shuffle = arguments.flag("shuffle", shuffle)
         self.first_epoch = arguments.integer("first_epoch", first_epoch, 0, arguments.MOST_U32)
-        self.index = Index(path, cache=cache, cache_size=cache_size)
+        self.index = Index(path, **reading)
         count = len(self.index)
         if shuffle:
             self.shard_size = count // num_shards
@@ -158,24 +159,38 @@ def _pipeline(read: Callable[[], Tuple[Any, Any]], train: bool, image_size: int,
     return pipeline
 
 
+def _need_torch_and_dali() -> None:
+    for module, package in (("torch", "torch"), ("nvidia.dali", "nvidia-dali-cuda120 (or -cuda130)")):
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ImportError(f"the loaders of headrace.dali need {module}: pip install {package}; headrace.dali.Source "
+                              f"alone needs neither torch nor DALI ({error})", name=module) from error
+
+
 def _loader(train: bool, dali_cpu: bool, headrace: bool, data_path: Path, image_size: int, batch_size: int,
             num_classes: int, one_hot: bool, interpolation: str, crop_padding: int, start_epoch: int, workers: int,
-            memory_format: Any, cache: Optional[Path] = None, cache_size: Size = None) -> Tuple[Batches, int]:
+            memory_format: Any, reading: Reading) -> Tuple[Batches, int]:
     """What the four functions below give out."""
     import torch
     from nvidia.dali import fn, types
     from nvidia.dali.plugin.base_iterator import LastBatchPolicy
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
-    from headrace.torch import part_path, rank_and_world
+    from headrace.torch import check_arguments, part_path, rank_and_world
 
+    check_arguments(image_size, batch_size, num_classes, one_hot, workers, memory_format, interpolation,
+                    tuple(INTERPOLATIONS))
+    arguments.integer("crop_padding", crop_padding, 0, arguments.MOST_U32)
+    if not headrace and reading:
+        raise TypeError(f"{', '.join(reading)} are of an index, and DALI's own reader reads class folders")
     rank, world = rank_and_world()
     gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
     options = {"batch_size": batch_size, "num_threads": max(1, workers)}
     reader, source = {}, None
     if headrace:
         source = Source(part_path(data_path, train), batch_size, rank, world, shuffle=train, first_epoch=start_epoch,
-                        cache=cache, cache_size=cache_size)
+                        **reading)
         # A process that uses a GPU cannot be forked.
         options.update(py_num_workers=max(1, workers // 2), py_start_method="fork" if gpu is None else "spawn")
 
@@ -201,31 +216,34 @@ def _loader(train: bool, dali_cpu: bool, headrace: bool, data_path: Path, image_
 
 def get_dali_headrace_train_loader(dali_cpu: bool = False, headrace: bool = True) -> Callable[..., Tuple[Batches, int]]:
     """The function that DeepLearningExamples' main.py calls for a training loader and its length: DALI decodes, on the
-    CPU with `dali_cpu`. Files come from an index, or from DALI's own reader of folders without `headrace`."""
+    CPU with `dali_cpu`. Files come from an index, or from DALI's own reader of folders without `headrace`. DALI prefetches
+    by itself, so that `prefetch_factor` means nothing. ImportError where torch or DALI is missing."""
+    _need_torch_and_dali()
     import torch
 
     def get_train_loader(data_path: Path, image_size: int, batch_size: int, num_classes: int, one_hot: bool,
                          interpolation: str = "bilinear", augmentation: Optional[str] = None, start_epoch: int = 0,
                          workers: int = 5, _worker_init_fn: Any = None,
-                         memory_format: Any = torch.contiguous_format, *, cache: Optional[Path] = None,
-                         cache_size: Size = None, **_: Any) -> Tuple[Batches, int]:
+                         memory_format: Any = torch.contiguous_format, prefetch_factor: Any = None,
+                         **reading: "Unpack[Reading]") -> Tuple[Batches, int]:
         if augmentation is not None:
             raise NotImplementedError(f"augmentation '{augmentation}' is not done by DALI: use the backend headrace")
         return _loader(True, dali_cpu, headrace, data_path, image_size, batch_size, num_classes, one_hot, interpolation,
-                       0, start_epoch, workers, memory_format, cache, cache_size)
+                       0, start_epoch, workers, memory_format, reading)
 
     return get_train_loader
 
 
 def get_dali_headrace_val_loader(dali_cpu: bool = False, headrace: bool = True) -> Callable[..., Tuple[Batches, int]]:
     """The same to evaluate: each image once, in the index's order."""
+    _need_torch_and_dali()
     import torch
 
     def get_val_loader(data_path: Path, image_size: int, batch_size: int, num_classes: int, one_hot: bool,
                        interpolation: str = "bilinear", crop_padding: int = 32, workers: int = 5,
                        _worker_init_fn: Any = None, memory_format: Any = torch.contiguous_format,
-                       *, cache: Optional[Path] = None, cache_size: Size = None, **_: Any) -> Tuple[Batches, int]:
+                       prefetch_factor: Any = None, **reading: "Unpack[Reading]") -> Tuple[Batches, int]:
         return _loader(False, dali_cpu, headrace, data_path, image_size, batch_size, num_classes, one_hot,
-                       interpolation, crop_padding, 0, workers, memory_format, cache, cache_size)
+                       interpolation, crop_padding, 0, workers, memory_format, reading)
 
     return get_val_loader

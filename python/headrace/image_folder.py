@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
 from headrace import _arguments as arguments
-from headrace.cache import Size
-from headrace.index import Index, Path
+from headrace.index import Index, Path, Reading
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Samples(Sequence):
@@ -76,8 +78,8 @@ def _refuse_hooks(kind: type, loader: Any, is_valid_file: Any) -> None:
 class ImageFolder:
     """Stands in for torchvision.datasets.ImageFolder: items are (PIL image in RGB, label).
 
-    `root` is an index, a packed shard, or a folder of class folders; the first two may be URLs, for which `origins`,
-    `user` and `password` are, and of all three `cache` and `cache_size` keep what was read (see Index). Paths in
+    `root` is an index, a packed shard, or a folder of class folders; the first two may be URLs. `reading` are Index's
+    keywords: `origins`, `user`, `password`, `token`, `ca_file`, `cache`, `cache_size`. Paths in
     `samples` are ROOT/CLASS/NAME, whatever the root is, and `loader` takes them. `targets` is an array over the index,
     and `samples` and `imgs` are made as they are asked for, so that a worker costs no more memory for more images. It
     may be shared by threads and by forked processes, and pickles as its path and transforms.
@@ -95,13 +97,11 @@ class ImageFolder:
 
     def __init__(self, root: Path, transform: Optional[Callable[[Any], Any]] = None,
                  target_transform: Optional[Callable[[int], Any]] = None, loader: None = None,
-                 is_valid_file: None = None, allow_empty: bool = False, *,
-                 origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
-                 password: Optional[str] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
+                 is_valid_file: None = None, allow_empty: bool = False, **reading: "Unpack[Reading]") -> None:
         root = os.path.expanduser(arguments.path("root", root))
         _refuse_hooks(type(self), loader, is_valid_file)
         allow_empty = arguments.flag("allow_empty", allow_empty)
-        self.index = Index(root, origins=origins, user=user, password=password, cache=cache, cache_size=cache_size)
+        self.index = Index(root, **reading)
         self.root = self.index.path
         self.transform = arguments.function("transform", transform)
         self.target_transform = arguments.function("target_transform", target_transform)

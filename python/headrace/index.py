@@ -6,7 +6,7 @@ import json
 import operator
 import os
 from ctypes import byref, c_char_p, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
 
 import numpy as np
 
@@ -146,14 +146,28 @@ class Buffers:
         return np.asarray(Memory(lease, place, (length,), "|u1"))
 
 
+class Reading(TypedDict, total=False):
+    """How records are reached and where they are kept: Index's keywords, which whatever opens one takes, too."""
+
+    origins: Union[str, Sequence[str], None]
+    user: Optional[str]
+    password: Optional[str]
+    token: Optional[str]
+    ca_file: Optional[Path]
+    cache: Optional[Path]
+    cache_size: Size
+
+
 class Access(_library.Handle):
     """What indexes and shards behind URLs are reached with; where nothing is said, the environment's."""
 
-    def __init__(self, origins: Union[str, Sequence[str], None], user: Optional[str], password: Optional[str]) -> None:
+    def __init__(self, origins: Union[str, Sequence[str], None], user: Optional[str], password: Optional[str],
+                 token: Optional[str], ca_file: Optional[Path]) -> None:
         super().__init__(_library.access_close)
+        certificates = None if ca_file is None else os.path.abspath(arguments.path("ca_file", ca_file))
         self._given = (arguments.servers("origins", origins), arguments.text("user", user),
-                       arguments.text("password", password))
-        encoded = (None if text is None else text.encode() for text in self._given)
+                       arguments.text("password", password), arguments.text("token", token), certificates)
+        encoded = (None if text is None else os.fsencode(text) for text in self._given)
         _library.access_open(*encoded, byref(self.pointer))
 
     def __reduce__(self) -> Any:
@@ -250,8 +264,9 @@ class Index(collections.abc.Sequence):
     sequence of Record; `labels` and `records` have the columns of all.
 
     An index and its shards may stand behind URLs (http, https, s3): `origins` are servers that have the same shards,
-    `user` and `password` theirs. Without them the environment says (HEADRACE_ORIGINS, HEADRACE_USER,
-    HEADRACE_PASSWORD). Threads may share it, and so may forked processes. It pickles as its path and these.
+    `user` and `password`, or a bearer `token`, are for them, and `ca_file` has the certificates that sign theirs, instead
+    of the system's. Without them the environment says (HEADRACE_ORIGINS, HEADRACE_USER, HEADRACE_PASSWORD,
+    HEADRACE_TOKEN, HEADRACE_CA_FILE). Threads may share it, and so may forked processes. It pickles as its path and these.
 
     Records are kept in the folder `cache`, which never takes more than `cache_size` ("200G" or a number of bytes), and
     read from there the next time, by whichever process of this machine; without them the environment says
@@ -259,9 +274,10 @@ class Index(collections.abc.Sequence):
     """
 
     def __init__(self, path: Path, *, origins: Union[str, Sequence[str], None] = None, user: Optional[str] = None,
-                 password: Optional[str] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
+                 password: Optional[str] = None, token: Optional[str] = None, ca_file: Optional[Path] = None,
+                 cache: Optional[Path] = None, cache_size: Size = None) -> None:
         self.path = arguments.path("path", path)
-        self._access = Access(origins, user, password)
+        self._access = Access(origins, user, password, token, ca_file)
         self._cache = Cache(cache, cache_size)
         self._open()
 

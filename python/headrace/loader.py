@@ -9,20 +9,23 @@ import zlib
 from collections.abc import Mapping
 from ctypes import byref, c_float, c_uint32, c_void_p, sizeof
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from headrace import _arguments as arguments
 from headrace import _library
 from headrace.cache import Cache, Size
-from headrace.index import Index, Memory, Path
+from headrace.index import Index, Memory, Path, Reading
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _TYPES = {"u8": ("|u1", 1), "f32": ("<f4", 4), "f16": ("<f2", 2), "bf16": ("<u2", 2)}
 _WORDS = {"mode": ("train", "eval"), "order": ("shuffle", "window", "sequential"),
           "pixels": ("pillow", "pillow13", "fast"), "dtype": tuple(_TYPES), "layout": ("nhwc", "nchw"),
           "on_error": ("fail", "skip")}
-_MOST_BATCH, _MOST_SIDE, _MOST_THREADS = 1 << 24, 4096, 1024  # binding/loader.c's
+MOST_BATCH, MOST_SIDE, MOST_THREADS = 1 << 24, 4096, 1024  # binding/loader.c's
 _BATCH, _WAITING = 0, 1  # enum binding_next
 _WAIT_MS = 50  # how long a Ctrl-C may have to wait
 
@@ -108,6 +111,14 @@ class Batch(Tuple[Any, Any]):
                 "with a label>")
 
 
+def _cache_beside(index: Index, *, cache: Optional[Path] = None, cache_size: Size = None, **others: Any) -> Cache:
+    """That of a loader whose index is given: the only word of Reading that it may have for itself."""
+    if others:
+        raise TypeError(f"a Loader of an Index has no {', '.join(others)}: expected {'it' if len(others) == 1 else 'them'} "
+                        "where the Index is opened")
+    return index._cache if cache is None and cache_size is None else Cache(cache, cache_size)
+
+
 class Loader:
     """Batches of an index, decoded, cropped and normalised ahead by threads of the library.
 
@@ -131,7 +142,8 @@ class Loader:
     label_map     for each class of the index the label to give out
     pin_memory    None: where output is "torch" and CUDA is there
     cache, cache_size   a folder that keeps records, ahead of time and by when they are needed next, and its size (see
-                  Index); None: the index's
+                  Index); an index that is given has its own where nothing is said
+    origins, user, password, token, ca_file   as Index has them, for a path
     """
 
     def __init__(self, index: Union[Index, Path], batch_size: int = 256, *, mode: str = "train", rank: int = 0,
@@ -142,10 +154,10 @@ class Loader:
                  order: str = "shuffle", window: int = 0, seed: int = 0, output: str = "numpy", threads: int = 0,
                  slots: int = 0, memory: int = 0, background: bool = False, drop_last: bool = False,
                  on_error: str = "fail", label_map: Optional[Sequence[int]] = None,
-                 pin_memory: Optional[bool] = None, cache: Optional[Path] = None, cache_size: Size = None) -> None:
+                 pin_memory: Optional[bool] = None, **reading: "Unpack[Reading]") -> None:
         words = {"mode": mode, "order": order, "pixels": pixels, "dtype": dtype, "layout": layout, "on_error": on_error}
-        batch_size = arguments.integer("batch_size", batch_size, 1, _MOST_BATCH)
-        world_size = arguments.integer("world_size", world_size, 1, _MOST_BATCH)
+        batch_size = arguments.integer("batch_size", batch_size, 1, MOST_BATCH)
+        world_size = arguments.integer("world_size", world_size, 1, MOST_BATCH)
         rank = arguments.integer("rank", rank, 0, world_size - 1)
         scale, ratio = arguments.numbers("scale", scale, 2), arguments.numbers("ratio", ratio, 2)
         self._torch = arguments.word("output", output, ("numpy", "torch")) == "torch"
@@ -153,13 +165,11 @@ class Loader:
         self._closed = False
         self._index: Optional[Index] = None
         self._open_index: Optional[Callable[[], Index]] = None  # None: it was given
-        self._cache = Cache(cache, cache_size)
-        if not isinstance(index, Index):
-            self._open_index = partial(Index, arguments.path("index", index), cache=cache, cache_size=cache_size)
+        if isinstance(index, Index):
+            self._index, self._cache = index, _cache_beside(index, **reading)
         else:
-            self._index = index
-            if cache is None and cache_size is None:
-                self._cache = index._cache
+            self._open_index = partial(Index, arguments.path("index", index), **reading)
+            self._cache = self.index._cache
         self.batch_size, self.rank, self.world_size = batch_size, rank, world_size
         self._options: Dict[str, Any] = {
             **{name: arguments.word(name, value, _WORDS[name]) for name, value in words.items()},
@@ -169,13 +179,13 @@ class Loader:
             "scale_min": scale[0], "scale_max": scale[1], "ratio_min": ratio[0], "ratio_max": ratio[1],
             "flip_probability": arguments.number("flip", flip), "mean": arguments.numbers("mean", mean, 3),
             "std": arguments.numbers("std", std, 3),
-            "global_batch": arguments.integer("batch_size × world_size", batch_size * world_size, 1, _MOST_BATCH),
+            "global_batch": arguments.integer("batch_size × world_size", batch_size * world_size, 1, MOST_BATCH),
             "rank": rank, "world_size": world_size,
-            "image_size": arguments.integer("image_size", image_size, 1, _MOST_SIDE),
-            "val_resize": arguments.integer("val_resize", val_resize, 1, _MOST_SIDE),
-            "val_crop": arguments.integer("val_crop", val_crop, 1, _MOST_SIDE),
-            "threads": arguments.integer("threads", threads, 0, _MOST_THREADS),
-            "slots": arguments.integer("slots", slots, 0, _MOST_THREADS),
+            "image_size": arguments.integer("image_size", image_size, 1, MOST_SIDE),
+            "val_resize": arguments.integer("val_resize", val_resize, 1, MOST_SIDE),
+            "val_crop": arguments.integer("val_crop", val_crop, 1, MOST_SIDE),
+            "threads": arguments.integer("threads", threads, 0, MOST_THREADS),
+            "slots": arguments.integer("slots", slots, 0, MOST_THREADS),
             "background": arguments.flag("background", background),
             "drop_last": arguments.flag("drop_last", drop_last),
         }

@@ -7,7 +7,7 @@
 import itertools
 import os
 from functools import partial
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -15,14 +15,19 @@ import torch.distributed
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
-from headrace.cache import Size
+from headrace import _arguments as arguments
 from headrace.image_folder import ImageFolder
-from headrace.index import Index, Path, is_url
-from headrace.loader import Loader
+from headrace.index import Index, Path, Reading, is_url
+from headrace.loader import MOST_BATCH, MOST_SIDE, MOST_THREADS, Loader
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 BACKENDS = ("pytorch", "synthetic", "headrace", "dali-headrace", "dali")
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
+# torchvision's, of images by Pillow.
+INTERPOLATIONS = ("bilinear", "bicubic", "nearest", "box", "hamming", "lanczos")
 
 Tensors = Tuple[torch.Tensor, torch.Tensor]
 
@@ -36,6 +41,40 @@ def part_path(data_path: Path, train: bool, folder: bool = False) -> str:
     if not folder and (is_url(data) or os.path.exists(index)):
         return index
     return os.path.join(data, part)
+
+
+def check_arguments(image_size: int, batch_size: int, num_classes: int, one_hot: bool, workers: int,
+                    memory_format: torch.memory_format, interpolation: str,
+                    interpolations: Sequence[str] = INTERPOLATIONS) -> None:
+    """What all loaders here are called with."""
+    arguments.integer("image_size", image_size, 1, MOST_SIDE)
+    arguments.integer("batch_size", batch_size, 1, MOST_BATCH)
+    arguments.integer("num_classes", num_classes, 1, 2**31 - 1)
+    arguments.flag("one_hot", one_hot)
+    arguments.integer("workers", workers, 0, MOST_THREADS)
+    arguments.word("interpolation", interpolation, interpolations)
+    expected = "torch.contiguous_format or torch.channels_last"
+    if not isinstance(memory_format, torch.memory_format):
+        arguments.refuse(TypeError, "memory_format", memory_format, expected)
+    if memory_format not in (torch.contiguous_format, torch.channels_last):
+        arguments.refuse(ValueError, "memory_format", memory_format, expected)
+
+
+def check_augmentation(augmentation: Any) -> None:
+    """None, "autoaugment", or a transform."""
+    expected = "None, autoaugment or a transform of PIL images"
+    if isinstance(augmentation, str) and augmentation != "autoaugment":
+        arguments.refuse(ValueError, "augmentation", augmentation, expected)
+    if augmentation is not None and not isinstance(augmentation, str) and not callable(augmentation):
+        arguments.refuse(TypeError, "augmentation", augmentation, expected)
+
+
+def _check_of_folder(**given: Any) -> None:
+    """Refuses options of the library's batches where torchvision's transforms make them."""
+    for name, value in given.items():
+        if value is not None:
+            arguments.refuse(ValueError, name, value, "it left out: with this interpolation or augmentation torchvision's "
+                             "transforms make the batches, from Pillow's pixels and with torch.manual_seed")
 
 
 def rank_and_world() -> Tuple[int, int]:
@@ -151,10 +190,8 @@ def _train_transform(image_size: int, interpolation: str, augmentation: Any) -> 
              transforms.RandomHorizontalFlip()]
     if augmentation == "autoaugment":
         chain.append(transforms.AutoAugment(transforms.AutoAugmentPolicy.IMAGENET))
-    elif callable(augmentation):
-        chain.append(augmentation)
     elif augmentation is not None:
-        raise ValueError(f"augmentation is '{augmentation}', expected None, autoaugment or a transform")
+        chain.append(augmentation)
     return transforms.Compose(chain)
 
 
@@ -195,11 +232,11 @@ def _evaluated(loader: Loader) -> Iterator[Tensors]:
 
 
 def _index_batches(path: str, train: bool, batch_size: int, num_classes: int, one_hot: bool, start_epoch: int,
-                   workers: int, prefetch_factor: int, memory_format: torch.memory_format, cache: Optional[Path],
-                   cache_size: Size, **options: Any) -> Batches:
+                   workers: int, prefetch_factor: int, memory_format: torch.memory_format, reading: Reading,
+                   **options: Any) -> Batches:
     """Batches that the library makes: finished on the CPU, as bytes for a GPU, which normalises them."""
     rank, world = rank_and_world()
-    index = Index(path, cache=cache, cache_size=cache_size)
+    index = Index(path, **reading)
     _check_classes(len(index.classes), path, num_classes)
     if not train:
         batch_size = _even_batch(len(index), batch_size, world)
@@ -224,22 +261,23 @@ def get_train_loader(data_path: Path, image_size: int, batch_size: int, num_clas
                      interpolation: str = "bilinear", augmentation: Any = None, start_epoch: int = 0, workers: int = 5,
                      _worker_init_fn: Any = None, prefetch_factor: int = 2,
                      memory_format: torch.memory_format = torch.contiguous_format, *, pixels: str = "pillow",
-                     seed: Optional[int] = None, cache: Optional[Path] = None,
-                     cache_size: Size = None) -> Tuple[Batches, int]:
+                     seed: Optional[int] = None, **reading: "Unpack[Reading]") -> Tuple[Batches, int]:
     """Random crops and flips of DATA/train.idx, or of the folder DATA/train; `batch_size` is that of this rank.
 
     The library's threads make the batches; with bicubic interpolation or an augmentation ("autoaugment" or a transform
     of PIL images), torchvision's transforms do, in worker processes. The order and the crops depend on `seed`, None: on
-    what rank 0 gave to torch.manual_seed(). `cache` and `cache_size` are Index's.
+    what rank 0 gave to torch.manual_seed(). `reading` are Index's keywords.
     """
+    check_arguments(image_size, batch_size, num_classes, one_hot, workers, memory_format, interpolation)
+    check_augmentation(augmentation)
     path = part_path(data_path, True)
     if interpolation == "bilinear" and augmentation is None:
         batches = _index_batches(path, True, batch_size, num_classes, one_hot, start_epoch, workers, prefetch_factor,
-                                 memory_format, cache, cache_size, image_size=image_size, pixels=pixels,
+                                 memory_format, reading, image_size=image_size, pixels=pixels,
                                  seed=_seed_of_all() if seed is None else seed)
     else:
-        folder = ImageFolder(path, _train_transform(image_size, interpolation, augmentation), cache=cache,
-                             cache_size=cache_size)
+        _check_of_folder(pixels=None if pixels == "pillow" else pixels, seed=seed)
+        folder = ImageFolder(path, _train_transform(image_size, interpolation, augmentation), **reading)
         batches = _folder_batches(folder, True, batch_size, num_classes, one_hot, start_epoch, workers, _worker_init_fn,
                                   prefetch_factor, memory_format)
     return batches, len(batches)
@@ -248,17 +286,20 @@ def get_train_loader(data_path: Path, image_size: int, batch_size: int, num_clas
 def get_val_loader(data_path: Path, image_size: int, batch_size: int, num_classes: int, one_hot: bool,
                    interpolation: str = "bilinear", workers: int = 5, _worker_init_fn: Any = None,
                    crop_padding: int = 32, memory_format: torch.memory_format = torch.contiguous_format,
-                   prefetch_factor: int = 2, *, pixels: str = "pillow", cache: Optional[Path] = None,
-                   cache_size: Size = None) -> Tuple[Batches, int]:
-    """Centre crops of DATA/val.idx, or of the folder DATA/val, in the index's order; over all ranks each image once."""
+                   prefetch_factor: int = 2, *, pixels: str = "pillow",
+                   **reading: "Unpack[Reading]") -> Tuple[Batches, int]:
+    """Centre crops of DATA/val.idx, or of the folder DATA/val, in the index's order; over all ranks each image once.
+    `reading` are Index's keywords."""
+    check_arguments(image_size, batch_size, num_classes, one_hot, workers, memory_format, interpolation)
+    arguments.integer("crop_padding", crop_padding, 0, MOST_SIDE)
     path = part_path(data_path, False)
     if interpolation == "bilinear":
         batches = _index_batches(path, False, batch_size, num_classes, one_hot, 0, workers, prefetch_factor,
-                                 memory_format, cache, cache_size, val_resize=image_size + crop_padding,
+                                 memory_format, reading, val_resize=image_size + crop_padding,
                                  val_crop=image_size, pixels=pixels)
     else:
-        folder = ImageFolder(path, _val_transform(image_size, crop_padding, interpolation), cache=cache,
-                             cache_size=cache_size)
+        _check_of_folder(pixels=None if pixels == "pillow" else pixels)
+        folder = ImageFolder(path, _val_transform(image_size, crop_padding, interpolation), **reading)
         batches = _folder_batches(folder, False, batch_size, num_classes, one_hot, 0, workers, _worker_init_fn,
                                   prefetch_factor, memory_format)
     return batches, len(batches)
@@ -269,6 +310,8 @@ def get_pytorch_train_loader(data_path: Path, image_size: int, batch_size: int, 
                              workers: int = 5, _worker_init_fn: Any = None, prefetch_factor: int = 2,
                              memory_format: torch.memory_format = torch.contiguous_format) -> Tuple[Batches, int]:
     """The same from files by torchvision's ImageFolder: what the others are compared with."""
+    check_arguments(image_size, batch_size, num_classes, one_hot, workers, memory_format, interpolation)
+    check_augmentation(augmentation)
     from torchvision.datasets import ImageFolder as Files
 
     files = Files(part_path(data_path, True, folder=True), _train_transform(image_size, interpolation, augmentation))
@@ -281,6 +324,7 @@ def get_pytorch_val_loader(data_path: Path, image_size: int, batch_size: int, nu
                            interpolation: str = "bilinear", workers: int = 5, _worker_init_fn: Any = None,
                            crop_padding: int = 32, memory_format: torch.memory_format = torch.contiguous_format,
                            prefetch_factor: int = 2) -> Tuple[Batches, int]:
+    check_arguments(image_size, batch_size, num_classes, one_hot, workers, memory_format, interpolation)
     from torchvision.datasets import ImageFolder as Files
 
     files = Files(part_path(data_path, False, folder=True), _val_transform(image_size, crop_padding, interpolation))

@@ -123,9 +123,17 @@ class ArgumentsTest(unittest.TestCase):
                 self.refused(TypeError, f"^{name} is .*, expected a path$", call, value)
             self.refused(ValueError, f"^{name} has a NUL character at {len(path)}", call, path + "\0x")
         self.assertEqual(headrace.Index(path.encode()).path, path)
-        for name in ("user", "password"):
+        for name in ("user", "password", "token"):
             self.refused(TypeError, f"^{name} is of type int, expected a text$", headrace.Index, path, **{name: 771})
             self.refused(ValueError, f"^{name} has a NUL", headrace.Index, path, **{"user": "u", name: "a\0b"})
+        self.refused(TypeError, "^ca_file is 5, expected a path$", headrace.Index, path, ca_file=5)
+        for call in (headrace.Index, headrace.ImageFolder, headrace.Loader, lambda root, **more: Source(root, 4, **more),
+                     KSpeedFolder):
+            self.refused(FileNotFoundError, "no file '.*absent.pem', expected certificates", call, path,
+                         ca_file="absent.pem")
+            self.refused(TypeError, "unexpected keyword argument 'ca'", call, path, ca="absent.pem")
+        self.refused(TypeError, "^a Loader of an Index has no user, token: expected them where the Index is opened$",
+                     headrace.Loader, headrace.Index(path), user="a", token="b")
         for call, name in ((headrace.Index, "origins"), (KSpeedFolder, "iplist")):
             for value in (5, [5], ["a", None]):
                 self.refused(TypeError, f"^{name} is .*, expected servers", call, path, **{name: value})

@@ -1,7 +1,6 @@
 """The guide's code with the import changed, and roots behind URLs."""
 
 import os
-import pathlib
 import pickle
 import sys
 import unittest
@@ -11,6 +10,8 @@ import numpy as np
 import headrace
 import headrace.utils.data.kspeeddataset as KSpeedDataset
 import support
+
+sys.path.insert(0, str(support.ROOT / "tests" / "support"))
 
 
 class Callable(KSpeedDataset.KSpeedFolder):
@@ -86,8 +87,30 @@ class UrlTest(unittest.TestCase):
                 np.testing.assert_array_equal(images, expected)
                 np.testing.assert_array_equal(labels, expected_labels)
 
+    def test_tokens_and_certificates(self):
+        import fault_server
+
+        index = headrace.Index(f"{self.at}/bearer/jpeg.idx", token=fault_server.TOKEN)
+        self.same(index)
+        self.same(pickle.loads(pickle.dumps(index)))
+        with self.assertRaises(headrace.HeadraceError):
+            headrace.Index(f"{self.at}/bearer/jpeg.idx", token="another")
+        certificate, key = support.folder() / "certificate.pem", support.folder() / "key.pem"
+        support.run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate)
+        both = support.folder() / "both.pem"
+        both.write_text(certificate.read_text() + key.read_text())
+        url = support.serve(self, "--certificate", str(both)).replace("http:", "https:") + "/plain/jpeg.idx"
+        with self.assertRaisesRegex(headrace.HeadraceError, "certificate is not trusted: .*ca_file"):
+            headrace.Index(url)
+        trusting = headrace.Index(url, ca_file=os.path.relpath(certificate))
+        self.same(trusting)
+        self.same(pickle.loads(pickle.dumps(trusting)))
+        with headrace.Loader(url, 5, image_size=24, threads=2, ca_file=certificate) as loader:
+            self.assertEqual(len(list(loader)), 8)
+        self.assertEqual(len(headrace.ImageFolder(url, ca_file=certificate)), 36)
+
     def test_users_and_origins(self):
-        sys.path.insert(0, str(pathlib.Path(support.ROOT) / "tests" / "support"))
         import fault_server
 
         url = f"{self.at}/basic/jpeg.idx"

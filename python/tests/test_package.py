@@ -41,6 +41,17 @@ class PackageTest(unittest.TestCase):
         done = python(hidden + f"headrace.ImageFolder({support.packed('dct')!r})[0]")
         self.assertIn("PIL", done.stderr.splitlines()[-1])
 
+    def test_dalis_loaders_say_what_they_need(self):
+        """Source needs neither."""
+        for module in ("torch", "nvidia.dali"):
+            there = "" if module == "torch" else "sys.modules['torch'] = sys; "
+            done = python(f"import sys; {there}sys.modules[{module!r}] = None; import headrace.dali; "
+                          f"headrace.dali.Source({support.packed('jpeg')!r}, 4); print('source', flush=True); "
+                          "headrace.dali.get_dali_headrace_train_loader()")
+            self.assertEqual(done.stdout, "source\n")
+            self.assertRegex(done.stderr.splitlines()[-1], f"^ImportError: the loaders of headrace.dali need {module}: pip "
+                                                           "install [a-z]")
+
     def test_structs_are_as_large_as_the_librarys(self):
         """Compiles binding.h and compares the offset of each field."""
         structs = {"binding_index": _library.IndexDescription, "binding_image": _library.Image,

@@ -48,6 +48,34 @@ def have_dali() -> bool:
 
 
 class BackendTest(unittest.TestCase):
+    def test_arguments_are_looked_at_first(self):
+        """Before anything is opened; by every backend that has them."""
+        nowhere = support.folder() / "nowhere"
+        wrong = [({"interpolation": "cubic"}, ValueError, "interpolation is 'cubic', expected bilinear"),
+                 ({"interpolation": None}, TypeError, "interpolation is None"),
+                 ({"memory_format": "channels_last"}, TypeError, "memory_format is 'channels_last', expected torch"),
+                 ({"memory_format": torch.preserve_format}, ValueError, "memory_format is torch.preserve_format"),
+                 ({"workers": -1}, ValueError, "workers is -1"), ({"workers": 1.5}, TypeError, "workers is 1.5")]
+        placed = [((SIZE, 10, 0, False), ValueError, "num_classes is 0"), ((SIZE, 10, "5", False), TypeError, "num_classes"),
+                  ((SIZE, 0, 5, False), ValueError, "batch_size is 0"), ((0, 10, 5, False), ValueError, "image_size is 0"),
+                  ((SIZE, 10, 5, 1), TypeError, "one_hot is 1, expected True or False")]
+        of_training = [({"augmentation": "auto"}, ValueError, "augmentation is 'auto', expected None, autoaugment or"),
+                       ({"augmentation": 5}, TypeError, "augmentation is 5, expected")]
+        for backend in self.backends("synthetic"):
+            for number, get_loader in enumerate(headrace.torch.backend(backend)):
+                more = of_training if number == 0 and "dali" not in backend else []
+                for options, kind, pattern in wrong + more:
+                    with self.subTest(backend, **options), self.assertRaisesRegex(kind, f"^{pattern}"):
+                        get_loader(nowhere, SIZE, 10, 5, False, **options)
+                for given, kind, pattern in placed:
+                    with self.subTest(backend, given=given), self.assertRaisesRegex(kind, f"^{pattern}"):
+                        get_loader(nowhere, *given)
+                with self.subTest(backend), self.assertRaisesRegex(TypeError, "'prefetch'|^prefetch are of an index"):
+                    get_loader(data(), SIZE, 10, 5, False, prefetch=2)
+        for options in ({"pixels": "fast"}, {"seed": 3}):
+            with self.assertRaisesRegex(ValueError, f"^{next(iter(options))} is .*, expected it left out: with this"):
+                headrace.torch.get_train_loader(data(), SIZE, 10, 5, False, interpolation="bicubic", **options)
+
     def backends(self, *left_out: str):
         for backend in headrace.torch.BACKENDS:
             if backend in left_out or "dali" in backend and not have_dali():

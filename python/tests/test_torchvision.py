@@ -94,14 +94,14 @@ class TorchvisionTest(unittest.TestCase):
             self.assertTrue(torch.equal(labels, their_labels))
 
     def test_both_refuse_and_join(self):
-        bare = support.folder() / "bare"
+        bare = support.folder() / "nothing"
         partly = support.folder() / "half"
         bare.mkdir()
         (partly / "bee").mkdir(parents=True)
         (partly / "ant").symlink_to(support.drawn() / "ant")
         for kind in (torchvision.datasets.ImageFolder, headrace.ImageFolder):
             with self.subTest(kind.__module__):
-                with self.assertRaisesRegex(FileNotFoundError, "bare"):
+                with self.assertRaisesRegex(FileNotFoundError, "nothing"):
                     kind(str(bare))
                 with self.assertRaisesRegex(FileNotFoundError, "for the classes bee[.:]"):
                     kind(str(partly))
