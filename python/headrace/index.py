@@ -347,11 +347,13 @@ class Index(collections.abc.Sequence):
 
     # --- What it says ---
 
+    # Each call has the handle in a variable of its own: another thread may close the index meanwhile.
+
     def _column(self, name: str) -> np.ndarray:
         section, typestr, shape = _COLUMNS[name]
-        address = c_void_p()
-        _library.index_column(self._handle.pointer, section, byref(address))
-        return np.asarray(Memory(self._handle, address.value or 0, (self._count, *shape), typestr))
+        handle, address = self._handle, c_void_p()
+        _library.index_column(handle.pointer, section, byref(address))
+        return np.asarray(Memory(handle, address.value or 0, (self._count, *shape), typestr))
 
     @property
     def records(self) -> Records:
@@ -374,8 +376,8 @@ class Index(collections.abc.Sequence):
         return [self._class_entry(label)[1] for label in range(self._handle.description.classes)]
 
     def _class_entry(self, label: int) -> Tuple[str, str]:
-        wnid, words = c_char_p(), c_char_p()
-        _library.index_class(self._handle.pointer, label, byref(wnid), byref(words))
+        handle, wnid, words = self._handle, c_char_p(), c_char_p()
+        _library.index_class(handle.pointer, label, byref(wnid), byref(words))
         return os.fsdecode(wnid.value or b""), (words.value or b"").decode(errors="replace")
 
     @property
@@ -387,19 +389,20 @@ class Index(collections.abc.Sequence):
     @property
     def provenance(self) -> Dict[str, Any]:
         """Where the data came from."""
-        return json.loads(self._handle.description.provenance)
+        handle = self._handle
+        return json.loads(handle.description.provenance)
 
     def name(self, number: int) -> str:
         """The file name of a record."""
-        name = c_char_p()
-        _library.index_name(self._handle.pointer, self._number(number), byref(name))
+        handle, name = self._handle, c_char_p()
+        _library.index_name(handle.pointer, self._number(number), byref(name))
         return os.fsdecode(name.value or b"")
 
     def find(self, label: int, name: str) -> int:
         """The number of the record of a class with this file name; FileNotFoundError where there is none."""
-        number = c_uint64()
-        label = arguments.integer("label", label, 0, self._handle.description.classes - 1)
-        _library.index_find(self._handle.pointer, label, os.fsencode(arguments.path("name", name)), byref(number))
+        handle, number = self._handle, c_uint64()
+        label = arguments.integer("label", label, 0, handle.description.classes - 1)
+        _library.index_find(handle.pointer, label, os.fsencode(arguments.path("name", name)), byref(number))
         return number.value
 
     # --- What the records hold ---

@@ -377,8 +377,8 @@ class Loader:
     def statistics(self) -> Dict[str, float]:
         """What the loader did since the iteration began: images, bytes, bad_records, seconds, wait_seconds, and
         read_seconds and decode_seconds summed over its threads."""
-        statistics = _library.Statistics()
-        _library.loader_statistics(self._open().pointer, byref(statistics))
+        handle, statistics = self._open(), _library.Statistics()
+        _library.loader_statistics(handle.pointer, byref(statistics))
         return {name: getattr(statistics, name) for name, _ in statistics._fields_}
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import pickle
+import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
@@ -152,6 +153,22 @@ class IndexTest(unittest.TestCase):
                     expected = [index.pixels(i) for i in range(len(files))]
                     for i, pixels in zip(numbers, pool.map(index.pixels, numbers)):
                         np.testing.assert_array_equal(pixels, expected[i])
+
+    def test_closed_by_another_thread(self):
+        """Whoever is in a call of it meanwhile goes on to its end."""
+        def use(index):
+            with self.assertRaisesRegex(ValueError, "was closed"):
+                while True:
+                    index.labels.sum(), index.classes, repr(index[3]), index.find(0, index.name(0)), index.provenance
+
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(40):
+                index = headrace.Index(support.packed("dct"))
+                using = [pool.submit(use, index) for _ in range(4)]
+                time.sleep(0.002)
+                index.close()
+                for each in using:
+                    each.result()
 
     def test_processes_share_it(self):
         files = self.files()
