@@ -1,6 +1,7 @@
 #include "binding/binding.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -284,20 +285,47 @@ static int reader_end(const struct binding_reader *reader, uint64_t i, struct st
     return binding_end(index_blame(reader->index, i, status));
 }
 
+static struct status reader_original(struct binding_reader *reader, uint64_t i)
+{
+    if (reader->cache)
+        return record_original_through(&reader->restorer, reader->index, reader->cache, i,
+                                       &reader->original);
+    return record_original(&reader->restorer, reader->index, i, &reader->original);
+}
+
 int binding_reader_original(struct binding_reader *reader, uint64_t i, const uint8_t **ret_bytes,
                             uint64_t *ret_length)
 {
-    struct restorer *restorer = &reader->restorer;
-    struct status status =
-        reader->cache
-            ? record_original_through(restorer, reader->index, reader->cache, i, &reader->original)
-            : record_original(restorer, reader->index, i, &reader->original);
-    int code = reader_end(reader, i, status);
+    int code = reader_end(reader, i, reader_original(reader, i));
     if (!code) {
         *ret_bytes = reader->original.data;
         *ret_length = reader->original.length;
     }
     return code;
+}
+
+static struct status original_into(struct binding_reader *reader, uint64_t i, uint8_t *out,
+                                   uint64_t length)
+{
+    struct record record;
+    TRY(index_record(reader->index, i, &record));
+    bool is_stored = !reader->cache && record.encoding == ENCODING_JPEG;
+    if (!is_stored)
+        TRY(reader_original(reader, i));
+    uint64_t found = is_stored ? record.length : reader->original.length;
+    if (found != length)
+        FAIL(STATUS_USAGE, "the file has %" PRIu64 " bytes, memory for %" PRIu64 " is given", found,
+             length);
+    if (is_stored)
+        return index_read_into(reader->index, i, out);
+    memcpy(out, reader->original.data, length);
+    return OK;
+}
+
+int binding_reader_original_into(struct binding_reader *reader, uint64_t i, uint8_t *out,
+                                 uint64_t length)
+{
+    return reader_end(reader, i, original_into(reader, i, out, length));
 }
 
 static struct status reader_load(struct binding_reader *reader, uint64_t i)

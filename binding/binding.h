@@ -98,6 +98,11 @@ CLEANUP_POINTER(binding_reader_close, struct binding_reader)
 int binding_reader_original(struct binding_reader *reader, uint64_t i, const uint8_t **ret_bytes,
                             uint64_t *ret_length);
 
+/* The same into memory of the caller's, of the file's length, which the index says of JPEG records:
+ * these are read without a copy. Fails with STATUS_USAGE where the file has another length. */
+int binding_reader_original_into(struct binding_reader *reader, uint64_t i, uint8_t *out,
+                                 uint64_t length);
+
 /* Pixels of record `i` < count; reads no more than it must. */
 int binding_reader_size(struct binding_reader *reader, uint64_t i, uint32_t *ret_width,
                         uint32_t *ret_height);

@@ -595,11 +595,12 @@ struct status index_find(const struct index *index, uint32_t label, const char *
     FAIL(STATUS_NOT_FOUND, "'%s' has no record '%s' in class %" PRIu32, index->path, name, label);
 }
 
-struct status index_read_stored(struct index *index, uint64_t i, struct buffer *bytes)
+/* Where a record stands. */
+static struct status range_find(const struct index *index, uint64_t i, struct shard_range *range)
 {
     struct record record;
     TRY(index_record(index, i, &record));
-    struct shard_range range = {
+    *range = (struct shard_range){
         .shard = record.shard,
         .offset = record.offset,
         .length = record.length,
@@ -608,8 +609,22 @@ struct status index_read_stored(struct index *index, uint64_t i, struct buffer *
         .class_name = class_table_at(index->classes, record.label)->wnid,
     };
     if (shard_is_folder(&index->shards[record.shard]))
-        TRY(index_name(index, i, &range.name));
+        TRY(index_name(index, i, &range->name));
+    return OK;
+}
+
+struct status index_read_stored(struct index *index, uint64_t i, struct buffer *bytes)
+{
+    struct shard_range range;
+    TRY(range_find(index, i, &range));
     return shard_read_buffer(index->reader, &range, bytes);
+}
+
+struct status index_read_into(struct index *index, uint64_t i, void *bytes)
+{
+    struct shard_range range;
+    TRY(range_find(index, i, &range));
+    return shard_read(index->reader, &range, bytes);
 }
 
 struct status index_read(struct index *index, uint64_t i, struct buffer *bytes)

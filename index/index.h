@@ -94,7 +94,9 @@ struct status index_find(const struct index *index, uint32_t label, const char *
  * Failures name shard and offset. Thread-safe. */
 #define RECORD_PADDING 64
 struct status index_read_stored(struct index *index, uint64_t i, struct buffer *bytes);
-/* The same, of a record whose encoding this program knows. */
+/* The same into memory of record.length bytes, without padding. */
+struct status index_read_into(struct index *index, uint64_t i, void *bytes);
+/* index_read_stored of a record whose encoding this program knows. */
 struct status index_read(struct index *index, uint64_t i, struct buffer *bytes);
 
 /* Puts the index, the record's number, class and name before a failure that is not a stop. */

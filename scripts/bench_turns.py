@@ -67,12 +67,12 @@ class Peer:
     Between them it is stopped, with its workers: some peers go on to prepare batches that nobody asked for.
     """
 
-    def __init__(self, environment, script, data, dtype, cores):
-        self.rates = []
+    def __init__(self, environment, script, data, dtype, cores, *, threads=None, cold=False):
+        self.rates, self.processor_us = [], []
         self.name = script
         self.process = subprocess.Popen(
             ["taskset", "-c", ",".join(cores), peer_python(environment), SCRIPTS / script, data, "--dtype", dtype,
-             "--threads", str(len(cores))], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+             "--threads", str(threads or len(cores)), *(["--cold"] if cold else [])], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, start_new_session=True)
 
     def answer(self, word):
@@ -93,7 +93,8 @@ class Peer:
         self.signal(signal.SIGCONT)
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        rate = float(self.answer("rate"))
+        rate, processor_us = map(float, self.answer("rate").split())
+        self.processor_us.append(processor_us)
         self.signal(signal.SIGSTOP)
         return rate
 

@@ -146,6 +146,11 @@ static void test_originals(void **state)
         assert_ok(record_original(&restorer, index, i, &expected));
         assert_int_equal(length, expected.length);
         assert_memory_equal(bytes, expected.data, length);
+        CLEANUP(memory_free) uint8_t *into = NULL;
+        assert_ok(memory_alloc(length, 1, &into)); /* not a byte more, for the sanitizers */
+        assert_int_equal(binding_reader_original_into(reader, i, into, length), 0);
+        assert_memory_equal(into, expected.data, length);
+        assert_int_equal(binding_reader_original_into(reader, i, into, length - 1), STATUS_USAGE);
     }
 }
 

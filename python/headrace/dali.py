@@ -14,6 +14,7 @@ from headrace.index import Buffers, Index, Path, Reading
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_ENCODING_JPEG = 0  # index/FORMAT.md's number of files that are stored as they are
 INTERPOLATIONS = {"bilinear": "INTERP_LINEAR", "bicubic": "INTERP_CUBIC", "triangular": "INTERP_TRIANGULAR"}
 
 
@@ -54,6 +55,8 @@ class Source:
     def _forget(self) -> None:
         """What each process makes for itself."""
         self._labels: Optional[np.ndarray] = None
+        self._lengths: np.ndarray  # with the labels
+        self._encodings: np.ndarray
         self._order: Optional[np.ndarray] = None
         self._epoch: Optional[int] = None
         self._buffers = Buffers()
@@ -93,9 +96,15 @@ class Source:
         if sample_info.iteration >= self.full_iters:
             raise StopIteration
         if self._labels is None:
-            self._labels = self.index.labels
+            records = self.index.records
+            self._labels, self._lengths, self._encodings = records.labels, records.lengths, records.encodings
         number = self.number(sample_info.epoch_idx, sample_info.idx_in_epoch)
-        return self.index.original(number, self._buffers.copy), self._labels[number : number + 1]
+        label = self._labels[number : number + 1]
+        if self._encodings[number] != _ENCODING_JPEG:
+            return self.index.original(number, self._buffers.copy), label
+        file, address = self._buffers.take(length := int(self._lengths[number]))
+        self.index._original_into(number, address, length)
+        return file, label
 
 
 class Batches:

@@ -110,21 +110,31 @@ class Memory:
                                     "strides": strides}
 
 
+class _Buffer:
+    """Memory whose address is asked for once: NumPy takes longer to tell it than to make an array."""
+
+    def __init__(self, length: int) -> None:
+        self.size = -(-length // Buffers.STEP) * Buffers.STEP
+        self._memory = np.empty(self.size, np.uint8)
+        self.address = self._memory.ctypes.data
+
+
 class _Lease:
     """A buffer of Buffers while arrays look at it."""
 
-    def __init__(self, idle: List[np.ndarray], length: int) -> None:
+    def __init__(self, idle: List[_Buffer], length: int) -> None:
         self._idle = idle
         try:
-            self.buffer = idle.pop()
+            self._buffer = idle.pop()
         except IndexError:
-            self.buffer = np.empty(0, np.uint8)
-        if self.buffer.size < length:
-            self.buffer = np.empty(-(-length // Buffers.STEP) * Buffers.STEP, np.uint8)
+            self._buffer = _Buffer(length)
+        if self._buffer.size < length:
+            self._buffer = _Buffer(length)
+        self.address = self._buffer.address
 
     def __del__(self) -> None:
-        if len(self._idle) < Buffers.KEPT and self.buffer.size <= Buffers.MOST_BYTES:
-            self._idle.append(self.buffer)
+        if len(self._idle) < Buffers.KEPT and self._buffer.size <= Buffers.MOST_BYTES:
+            self._idle.append(self._buffer)
 
 
 class Buffers:
@@ -136,14 +146,18 @@ class Buffers:
     MOST_BYTES = 1 << 20
 
     def __init__(self) -> None:
-        self._idle: List[np.ndarray] = []
+        self._idle: List[_Buffer] = []
+
+    def take(self, length: int) -> Tuple[np.ndarray, int]:
+        """An array, uint8 (length), that holds whatever was there, and its address."""
+        lease = _Lease(self._idle, length)
+        return np.asarray(Memory(lease, lease.address, (length,), "|u1")), lease.address
 
     def copy(self, address: int, length: int) -> np.ndarray:
         """An array, uint8 (length), of bytes that stand somewhere else."""
-        lease = _Lease(self._idle, length)
-        place = lease.buffer.ctypes.data
+        made, place = self.take(length)
         ctypes.memmove(place, address, length)
-        return np.asarray(Memory(lease, place, (length,), "|u1"))
+        return made
 
 
 class Reading(TypedDict, total=False):
@@ -418,6 +432,12 @@ class Index(collections.abc.Sequence):
         original = reader.original(number, copy)
         self._readers.give(reader)
         return original
+
+    def _original_into(self, number: int, address: int, length: int) -> None:
+        """Writes a record's original file, of this length, to an address."""
+        reader = self._readers.take()
+        _library.reader_original_into(reader.pointer, number, address, length)
+        self._readers.give(reader)
 
     def pixels(self, number: int) -> np.ndarray:
         """A record's image as 8-bit RGB, (height, width, 3): the pixels of Pillow's convert("RGB")."""

@@ -43,7 +43,8 @@ def main():
     pipeline = training_pipeline(options.data, source, options.dtype, num_threads=options.threads)
     pipeline.build()
     batches = len(source) if source else pipeline.epoch_size("reader") // contest.BATCH
-    contest.serve(lambda: (len(pipeline.run()[0]) for _ in range(batches)))
+    contest.serve(lambda: (len(pipeline.run()[0]) for _ in range(batches)),
+                  cold_files=contest.files_of(options.data) if options.cold else ())
 
 
 if __name__ == "__main__":
