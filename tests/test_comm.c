@@ -1,6 +1,7 @@
 #include "tests/test.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -447,6 +448,80 @@ static void late_and_missing(void **state)
     assert_int_equal(end.status, 1);
 }
 
+/* Starts a rank whose stderr is added to what the ranks have said. */
+static void start_heard(struct ranks *ranks, unsigned rank, unsigned world)
+{
+    CLEANUP(fd_close) int said = open(test_path("said"), O_RDWR | O_CREAT | O_APPEND, 0600);
+    CLEANUP(fd_close) int saved = dup(STDERR_FILENO);
+    assert_true(said >= 0 && saved >= 0);
+    dup2(said, STDERR_FILENO);
+    ranks_start(ranks, rank, world, meet);
+    dup2(saved, STDERR_FILENO);
+}
+
+/* How often the ranks have said it. */
+static unsigned said_count(const char *part)
+{
+    CLEANUP(buffer_done) struct buffer said = {0};
+    const char *at;
+    unsigned count = 0;
+    assert_ok(file_read_all(test_path("said"), 1 << 20, &said));
+    assert_ok(buffer_text(&said, &at));
+    while ((at = strstr(at, part))) {
+        at += strlen(part);
+        count++;
+    }
+    return count;
+}
+
+static void await_said(const char *part)
+{
+    while (!said_count(part))
+        poll(NULL, 0, 10);
+}
+
+/* Each rank that waits says once for whom. */
+static void waits_aloud(void **state)
+{
+    (void)state;
+    struct comm_options impatient = patient;
+    impatient.join_notice_ms = 50;
+    struct ranks ranks;
+    ranks_begin(&ranks, 4, impatient);
+    start_heard(&ranks, 1, 4);
+    await_said(" waits for rank 0, which it calls at 127.0.0.1, port ");
+    start_heard(&ranks, 0, 4);
+    await_said(" of 4 ranks: rank ");
+    start_heard(&ranks, 2, 4);
+    await_said(" has reached rank 0 and waits for other ranks, ");
+    start_heard(&ranks, 3, 4);
+    all_succeed(&ranks);
+    assert_int_equal(said_count(" of 4 ranks: rank "), 1);
+    assert_int_equal(said_count("2, 3; it goes on waiting for "), 1);
+    assert_int_equal(said_count("note: rank 1 on "), 1);
+    assert_int_equal(said_count("note: rank 2 on "), 1);
+}
+
+/* The address of a misspelt host is asked for again, but that there is none is said at once. */
+static void host_unknown(void **state)
+{
+    (void)state;
+    struct ranks ranks;
+    ranks_begin(&ranks, 2, patient);
+    setenv("MASTER_ADDR", "no..host", 1); /* no resolver needs to be asked */
+    start_heard(&ranks, 1, 2);
+    await_said("'no..host' is the name of no host; it tries again for ");
+    kill(ranks.pids[1], SIGKILL);
+    assert_int_equal(ranks_wait(&ranks, 1).status, -SIGKILL);
+
+    ranks_begin(&ranks, 2, (struct comm_options){.join_timeout_s = 1});
+    setenv("MASTER_ADDR", "no..host", 1);
+    start_heard(&ranks, 1, 2);
+    struct rank_end end = ranks_wait(&ranks, 1);
+    assert_says(end, "did not find rank 0 within 1 s: no..host, port ");
+    assert_int_equal(end.status, 1);
+}
+
 static void contradictions(void **state)
 {
     (void)state;
@@ -630,6 +705,8 @@ int main(void)
         cmocka_unit_test(left_early),
         cmocka_unit_test(hung_though_alive),
         cmocka_unit_test(late_and_missing),
+        cmocka_unit_test(waits_aloud),
+        cmocka_unit_test(host_unknown),
         cmocka_unit_test(contradictions),
         cmocka_unit_test(asked_to_stop),
         cmocka_unit_test(ports_in_use),

@@ -7,13 +7,20 @@
 #include "train/comm_internal.h"
 #include "train/module.h"
 
-enum { JOIN_TIMEOUT_S = 300, SILENCE_TIMEOUT_S = 30, STALL_TIMEOUT_S = 1800 };
+enum {
+    JOIN_TIMEOUT_S = 300,
+    JOIN_NOTICE_MS = 10000,
+    SILENCE_TIMEOUT_S = 30,
+    STALL_TIMEOUT_S = 1800
+};
 
 static struct comm_options options_complete(const struct comm_options *options)
 {
     struct comm_options full = *options;
     if (!full.join_timeout_s)
         full.join_timeout_s = JOIN_TIMEOUT_S;
+    if (!full.join_notice_ms)
+        full.join_notice_ms = JOIN_NOTICE_MS;
     if (!full.silence_timeout_s)
         full.silence_timeout_s = SILENCE_TIMEOUT_S;
     if (!full.stall_timeout_s)
@@ -42,11 +49,15 @@ static struct status tcp_open(struct comm *comm, const struct launch *launch,
         .this_machine = names_this_machine(launch->host),
         .with_data = true,
         .timeout_s = options->join_timeout_s,
+        .notice_ms = options->join_notice_ms,
     };
     int listener = -1;
     uint16_t port;
-    if (launch->rank == 0)
+    if (launch->rank == 0) {
         TRY(join_listen(&config, &listener, &port));
+        config.ports = &port;
+        config.port_count = 1;
+    }
     struct status status = join_run(&config, listener, &comm->links);
     socket_close(listener);
     TRY(status);

@@ -28,6 +28,7 @@ struct comm;
 struct comm_options {
     enum launcher launcher;     /* LAUNCHER_AUTO: found from the environment */
     unsigned join_timeout_s;    /* until all ranks are there; 0: 300 */
+    unsigned join_notice_ms;    /* who waits so long for them says so once, on stderr; 0: 10 s */
     unsigned silence_timeout_s; /* a rank unheard for so long counts as dead; 0: 30 */
     unsigned stall_timeout_s;   /* the same for a live rank that the others wait for; 0: 1800 */
 };

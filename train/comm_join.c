@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/digest.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/stop.h"
 
@@ -33,6 +34,14 @@ enum {
  * stranger ahead of it does not send it away. For the connections to ranks that are known to be
  * there; between two calls. */
 enum { HELLO_MS = 3000, BANNER_MS = 5000, LINK_MS = 30000, RETRY_MS = 50 };
+/* Between two questions for the address of a host that nobody knows yet. */
+enum { UNKNOWN_RETRY_MS = 500 };
+
+/* How long is waited for others, and when it is said that it is. */
+struct patience {
+    int64_t notice_ms; /* INT64_MAX: not, or it was said */
+    int64_t deadline_ms;
+};
 
 struct hello {
     unsigned size, rank, kind;
@@ -59,6 +68,26 @@ void join_host_name(char ret_name[COMM_HOST_BYTES])
 static int64_t earlier_ms(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* Whether it is time to say who is waited for; only once. */
+static bool notice_is_due(struct patience *patience)
+{
+    if (clock_ms() < patience->notice_ms)
+        return false;
+    patience->notice_ms = INT64_MAX;
+    return true;
+}
+
+static unsigned left_s(const struct patience *patience)
+{
+    int64_t left_ms = patience->deadline_ms - clock_ms();
+    return left_ms < 0 ? 0 : (unsigned)((left_ms + 999) / 1000);
+}
+
+static void wait_say(const struct patience *patience, const char *who)
+{
+    log_note("%s; it goes on waiting for %u s, Ctrl-C ends that", who, left_s(patience));
 }
 
 static void banner_write(const struct join_config *config, uint8_t banner[BANNER_BYTES])
@@ -214,33 +243,78 @@ struct places {
     size_t port_count;
 };
 
-/* Calls all places in turn until someone of this job answers, and narrows them to that one. */
-static struct status places_call(const struct join_config *config, const struct hello *hello,
-                                 struct places *places, int64_t deadline_ms, int *ret_fd)
+/* Says who is called in vain, and what came of the last call. */
+static struct status call_say(const struct join_config *config, const struct hello *hello,
+                              const struct places *places, const struct status *reason,
+                              const struct patience *patience)
+{
+    CLEANUP(buffer_done) struct buffer text = {0};
+    const char *who;
+    const uint16_t first = places->ports[0], last = places->ports[places->port_count - 1];
+    TRY(buffer_append_text(&text, "rank %u on %s waits for rank 0, which it calls at ",
+                           config->rank, hello->host));
+    for (size_t i = 0; i < places->host_count; i++)
+        TRY(buffer_append_text(&text, "%s%s", i ? ", " : "", places->hosts[i]));
+    TRY(buffer_append_text(&text, ", port %u", first));
+    if (first != last)
+        TRY(buffer_append_text(&text, " to %u", last));
+    TRY(buffer_append_text(&text, " (%s)", status_message(reason)));
+    TRY(buffer_text(&text, &who));
+    wait_say(patience, who);
+    return OK;
+}
+
+/* A name may become known late, where machines start one after the other; a misspelt one never
+ * does. Said only where there is no other place. */
+static void unknown_say(const struct join_config *config, const struct hello *hello,
+                        const struct status *reason, const struct patience *patience)
+{
+    log_warning("rank %u on %s cannot call rank 0: %s; it tries again for %u s; MASTER_ADDR is to "
+                "name the machine of rank 0",
+                config->rank, hello->host, status_message(reason), left_s(patience));
+}
+
+/* Calls each place once, until someone of this job answers; why nobody did is put into `reason`. */
+static struct status places_call_once(const struct join_config *config, const struct hello *hello,
+                                      struct places *places, struct patience *patience,
+                                      struct status *reason, int *ret_fd)
 {
     const size_t count = places->host_count * places->port_count;
-    struct status reason = OK;
+    for (size_t i = 0; i < count; i++) {
+        const char *const *host = &places->hosts[i / places->port_count];
+        const uint16_t *port = &places->ports[i % places->port_count];
+        TRY(host_call(config, hello, *host, *port, patience->deadline_ms, reason, ret_fd));
+        if (*ret_fd >= 0) {
+            *places = (struct places){host, 1, port, 1};
+            return OK;
+        }
+        if (notice_is_due(patience))
+            TRY(call_say(config, hello, places, reason, patience));
+    }
+    return OK;
+}
+
+/* Calls all places in turn until someone of this job answers, and narrows them to that one. */
+static struct status places_call(const struct join_config *config, const struct hello *hello,
+                                 struct places *places, struct patience *patience, int *ret_fd)
+{
+    bool said_unknown = false;
     *ret_fd = -1;
     for (;;) {
-        for (size_t i = 0; i < count; i++) {
-            const char *const *host = &places->hosts[i / places->port_count];
-            const uint16_t *port = &places->ports[i % places->port_count];
-            struct status fatal =
-                host_call(config, hello, *host, *port, deadline_ms, &reason, ret_fd);
-            if (fatal.code != STATUS_DONE) {
-                status_ignore(reason);
-                return fatal;
-            }
-            if (*ret_fd >= 0) {
-                *places = (struct places){host, 1, port, 1};
-                return OK;
-            }
+        struct status reason = OK;
+        struct status fatal = places_call_once(config, hello, places, patience, &reason, ret_fd);
+        if (fatal.code != STATUS_DONE || *ret_fd >= 0) {
+            status_ignore(reason);
+            return fatal;
         }
-        if (clock_ms() >= deadline_ms)
+        if (clock_ms() >= patience->deadline_ms)
             return reason;
+        bool unknown = reason.code == STATUS_NOT_FOUND && places->host_count == 1;
+        if (unknown && !said_unknown)
+            unknown_say(config, hello, &reason, patience);
+        said_unknown = said_unknown || unknown;
         status_ignore(reason);
-        reason = OK;
-        poll(NULL, 0, RETRY_MS);
+        poll(NULL, 0, unknown ? UNKNOWN_RETRY_MS : RETRY_MS);
         TRY(stop_check());
     }
 }
@@ -305,21 +379,47 @@ static struct status caller_keep(const struct hello *hello, int fd, struct links
     return socket_caller(fd, entry->address);
 }
 
-static struct status missing_name(const struct links *links, unsigned timeout_s)
+/* "2, 3": the ranks that have not come; of many only the first. */
+static struct status missing_list(const struct links *links, struct buffer *text,
+                                  unsigned *ret_count)
 {
-    CLEANUP(buffer_done) struct buffer text = {0};
     enum { NAMED = 8 };
     unsigned missing = 0;
     for (unsigned rank = 1; rank < links->size; rank++)
         if ((links->watch[rank] < 0 || (links->star && links->star[rank] < 0)) &&
             ++missing <= NAMED)
-            TRY(buffer_append_text(&text, "%s%u", missing > 1 ? ", " : "", rank));
+            TRY(buffer_append_text(text, "%s%u", missing > 1 ? ", " : "", rank));
+    *ret_count = missing;
+    return buffer_append_text(text, "%s", missing > NAMED ? ", …" : "");
+}
+
+static struct status missing_fail(const struct links *links, unsigned timeout_s)
+{
+    CLEANUP(buffer_done) struct buffer text = {0};
+    unsigned missing = 0;
     const char *ranks;
+    TRY(missing_list(links, &text, &missing));
     TRY(buffer_text(&text, &ranks));
     FAIL(STATUS_FAILED,
-         "%u of %u ranks did not come within %u s: rank %s%s; see their own output, and whether "
+         "%u of %u ranks did not come within %u s: rank %s; see their own output, and whether "
          "their machines reach this one",
-         missing, links->size, timeout_s, ranks, missing > NAMED ? ", …" : "");
+         missing, links->size, timeout_s, ranks);
+}
+
+static struct status missing_say(const struct join_config *config, const struct links *links,
+                                 const struct patience *patience)
+{
+    CLEANUP(buffer_done) struct buffer list = {0};
+    CLEANUP(memory_free) char *who = NULL;
+    unsigned missing = 0;
+    const char *ranks;
+    TRY(missing_list(links, &list, &missing));
+    TRY(buffer_text(&list, &ranks));
+    TRY(string_format(&who, "rank 0 on %s waits at port %u for %u of %u ranks: rank %s",
+                      links->members[0].host, (unsigned)config->ports[0], missing, links->size,
+                      ranks));
+    wait_say(patience, who);
+    return OK;
 }
 
 static void entry_write(const struct entry *entry, uint8_t *bytes)
@@ -341,17 +441,23 @@ static void entry_read(const uint8_t *bytes, struct entry *entry)
 
 /* Receives everyone and tells everyone about all. */
 static struct status ranks_gather(const struct join_config *config, int listener, uint16_t port,
-                                  int64_t deadline_ms, struct links *links, struct entry *entries)
+                                  struct patience *patience, struct links *links,
+                                  struct entry *entries)
 {
+    const int64_t deadline_ms = patience->deadline_ms;
     entries[0] = (struct entry){.port = port, .member = links->members[0]};
     unsigned expected = (config->size - 1) * (links->star ? 2 : 1);
     for (unsigned kept = 0; kept < expected;) {
         struct hello hello;
         int fd;
-        TRY(caller_await(config, listener, deadline_ms, &hello, &fd));
-        if (fd < 0)
-            return missing_name(links, config->timeout_s);
-        TRY(caller_keep(&hello, fd, links, entries, &kept));
+        TRY(caller_await(config, listener, earlier_ms(deadline_ms, patience->notice_ms), &hello,
+                         &fd));
+        if (fd >= 0)
+            TRY(caller_keep(&hello, fd, links, entries, &kept));
+        else if (clock_ms() >= deadline_ms)
+            return missing_fail(links, config->timeout_s);
+        if (kept < expected && notice_is_due(patience))
+            TRY(missing_say(config, links, patience));
     }
     CLEANUP(memory_free) uint8_t *table = NULL;
     TRY(memory_alloc(config->size, ENTRY_BYTES, &table));
@@ -369,9 +475,9 @@ static struct status ranks_gather(const struct join_config *config, int listener
 
 /* Calls rank 0, for the first time or for the star. */
 static struct status rank_0_call(const struct join_config *config, const struct hello *hello,
-                                 struct places *places, int64_t deadline_ms, int *ret_fd)
+                                 struct places *places, struct patience *patience, int *ret_fd)
 {
-    struct status status = places_call(config, hello, places, deadline_ms, ret_fd);
+    struct status status = places_call(config, hello, places, patience, ret_fd);
     if (status.code == STATUS_STOPPED || status.code == STATUS_USAGE) /* which say it all */
         return status;
     if (hello->kind == LINK_STAR)
@@ -380,8 +486,34 @@ static struct status rank_0_call(const struct join_config *config, const struct 
                           hello->host, config->timeout_s);
 }
 
+/* Receives the table of ranks, for which rank 0 waits until all are there. */
+static struct status table_receive(const struct join_config *config, const char *own_host, int fd,
+                                   struct patience *patience, uint8_t *ret_table)
+{
+    static const char what[] = "the table of ranks";
+    /* Rank 0 says itself who is missing: it gets the time to. */
+    const int64_t deadline_ms = patience->deadline_ms + BANNER_MS;
+    struct status early =
+        socket_wait(fd, POLLIN, earlier_ms(deadline_ms, patience->notice_ms), what);
+    if (early.code == STATUS_STOPPED)
+        return early;
+    status_ignore(early);
+    if (early.code != STATUS_DONE && notice_is_due(patience)) {
+        CLEANUP(memory_free) char *who = NULL;
+        TRY(string_format(&who,
+                          "rank %u on %s has reached rank 0 and waits for other ranks, which rank "
+                          "0 names",
+                          config->rank, own_host));
+        wait_say(patience, who);
+    }
+    return status_context(socket_read(fd, ret_table, (size_t)config->size * ENTRY_BYTES,
+                                      deadline_ms, what),
+                          "rank %u on %s waited for all ranks to join", config->rank, own_host);
+}
+
 static struct status rank_0_reach(const struct join_config *config, uint16_t ring_port,
-                                  int64_t deadline_ms, struct links *links, struct entry *entries)
+                                  struct patience *patience, struct links *links,
+                                  struct entry *entries)
 {
     struct hello hello = {.rank = config->rank,
                           .kind = LINK_WATCH,
@@ -389,17 +521,14 @@ static struct status rank_0_reach(const struct join_config *config, uint16_t rin
                           .local_rank = config->local_rank};
     join_host_name(hello.host);
     struct places places = {config->hosts, config->host_count, config->ports, config->port_count};
-    TRY(rank_0_call(config, &hello, &places, deadline_ms, &links->watch[0]));
+    TRY(rank_0_call(config, &hello, &places, patience, &links->watch[0]));
     hello.kind = LINK_STAR;
-    int64_t soon_ms = earlier_ms(deadline_ms, clock_ms() + LINK_MS);
+    struct patience soon = {INT64_MAX, earlier_ms(patience->deadline_ms, clock_ms() + LINK_MS)};
     if (links->star)
-        TRY(rank_0_call(config, &hello, &places, soon_ms, &links->star[0]));
+        TRY(rank_0_call(config, &hello, &places, &soon, &links->star[0]));
     CLEANUP(memory_free) uint8_t *table = NULL;
     TRY(memory_alloc(config->size, ENTRY_BYTES, &table));
-    /* Rank 0 says itself who is missing: it gets the time to. */
-    TRY(status_context(socket_read(links->watch[0], table, (size_t)config->size * ENTRY_BYTES,
-                                   deadline_ms + BANNER_MS, "the table of ranks"),
-                       "rank %u on %s waited for all ranks to join", config->rank, hello.host));
+    TRY(table_receive(config, hello.host, links->watch[0], patience, table));
     for (unsigned rank = 0; rank < config->size; rank++)
         entry_read(table + (size_t)rank * ENTRY_BYTES, &entries[rank]);
     /* A rank on rank 0's own machine may have called it at a loopback address, which means
@@ -423,10 +552,11 @@ static struct status ring_close(const struct join_config *config, int listener,
     struct hello hello = {.rank = config->rank, .kind = LINK_RING};
     join_host_name(hello.host);
     const char *address = entries[next].address;
+    struct patience soon = {INT64_MAX, deadline_ms};
     for (unsigned turn = 0; turn < 2; turn++) {
         if ((turn == 0) == (config->rank % 2 == 0)) {
             struct places places = {&address, 1, &entries[next].port, 1};
-            TRY(status_context(places_call(config, &hello, &places, deadline_ms, &links->next),
+            TRY(status_context(places_call(config, &hello, &places, &soon, &links->next),
                                "rank %u on %s did not reach rank %u on %s", config->rank,
                                hello.host, next, entries[next].member.host));
             continue;
@@ -468,7 +598,9 @@ struct status join_run(const struct join_config *config, int listener, struct li
 {
     CLEANUP(links_done) struct links links = {.next = -1, .previous = -1};
     CLEANUP(memory_free) struct entry *entries = NULL;
-    int64_t deadline_ms = clock_ms() + (int64_t)config->timeout_s * 1000;
+    const int64_t now_ms = clock_ms();
+    struct patience patience = {now_ms + config->notice_ms,
+                                now_ms + (int64_t)config->timeout_s * 1000};
     int ring_listener = -1;
     uint16_t ring_port = 0;
     TRY(links_init(config, &links));
@@ -476,13 +608,17 @@ struct status join_run(const struct join_config *config, int listener, struct li
     if (config->with_data)
         TRY(socket_listen(config->this_machine, 0, &ring_listener, &ring_port));
     struct status status =
-        config->rank == 0 ? ranks_gather(config, listener, ring_port, deadline_ms, &links, entries)
-                          : rank_0_reach(config, ring_port, deadline_ms, &links, entries);
+        config->rank == 0 ? ranks_gather(config, listener, ring_port, &patience, &links, entries)
+                          : rank_0_reach(config, ring_port, &patience, &links, entries);
     if (status.code == STATUS_DONE && config->with_data)
         status = ring_close(config, ring_listener, entries, clock_ms() + LINK_MS, &links);
     socket_close(ring_listener);
-    if (status.code == STATUS_IO)
+    if (status.code == STATUS_IO || status.code == STATUS_NOT_FOUND)
         status.code = STATUS_FAILED;
+    if (status.code == STATUS_FAILED && stop_requested()) { /* as those who left before were */
+        status_ignore(status);
+        return stop_fail();
+    }
     TRY(status);
     for (unsigned rank = 0; rank < config->size; rank++)
         links.members[rank] = entries[rank].member;

@@ -29,7 +29,8 @@ struct join_config {
     unsigned rank, size; /* size > 1 */
     const char *job;     /* the same in all processes; its hash is what they show each other */
     int32_t local_rank;  /* -1: unknown */
-    /* Where rank 0 may be met: each name at each port, in turn. */
+    /* Where rank 0 may be met: each name at each port, in turn. Of rank 0 itself, ports[0] is where
+     * it listens. */
     const char *const *hosts;
     size_t host_count;
     const uint16_t *ports;
@@ -37,6 +38,7 @@ struct join_config {
     bool this_machine; /* listen to callers of this machine only */
     bool with_data;    /* star and ring too; else only what the watch needs */
     unsigned timeout_s;
+    unsigned notice_ms; /* who waits longer says so once, on stderr */
 };
 
 /* Connections; -1 where there is none. */
@@ -53,6 +55,7 @@ struct links {
 struct status join_listen(const struct join_config *config, int *ret_listener, uint16_t *ret_port);
 
 /* Joins; `listener` is rank 0's (-1 for the others), borrowed. *ret_links is ended with links_done.
+ * A name that no resolver knows is warned of at once: it may become known yet.
  * Fails with STATUS_USAGE when processes contradict each other, STATUS_FAILED when some do not
  * come in time: the message names the ranks that are missing. */
 struct status join_run(const struct join_config *config, int listener, struct links *ret_links);

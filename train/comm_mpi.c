@@ -122,6 +122,7 @@ struct status comm_open_mpi(struct comm *comm, const struct launch *launch,
         .port_count = 1,
         .this_machine = launch->local_size == (int)launch->size,
         .timeout_s = options->join_timeout_s,
+        .notice_ms = options->join_notice_ms,
     };
     TRY(meeting_share(comm, module, &config, &meeting, &listener));
     config.host_count = hosts_list(&meeting, hosts);

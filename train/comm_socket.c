@@ -115,8 +115,10 @@ struct status socket_connect(const char *host, uint16_t port, int64_t deadline_m
     char service[8];
     snprintf(service, sizeof service, "%u", (unsigned)port);
     int error = getaddrinfo(host, service, &hints, &addresses);
+    if (error == EAI_NONAME)
+        FAIL(STATUS_NOT_FOUND, "'%s' is the name of no host", host);
     if (error)
-        FAIL(STATUS_IO, "'%s' is the name of no host: %s", host, gai_strerror(error));
+        FAIL(STATUS_IO, "cannot find the address of '%s': %s", host, gai_strerror(error));
     struct status status = OK;
     for (const struct addrinfo *at = addresses; at; at = at->ai_next) {
         status_ignore(status);

@@ -20,7 +20,7 @@ int64_t clock_ms(void);
  * else at all addresses. Fails with STATUS_IO, say where the port is in use. */
 struct status socket_listen(bool this_machine, uint16_t port, int *ret_fd, uint16_t *ret_port);
 
-/* Connects to a name or an address. */
+/* Connects to a name or an address. STATUS_NOT_FOUND: no host has this name. */
 struct status socket_connect(const char *host, uint16_t port, int64_t deadline_ms, int *ret_fd);
 
 /* The next caller of a listening socket; *ret_fd is -1 where none came in time. */
