@@ -465,7 +465,7 @@ static struct status trainer_fill(struct trainer *trainer, FILE *lines)
     const struct train_options *options = trainer->options;
     bool train = !options->evaluate, writes = trainer_writes(trainer);
     trainer->stored_options = json_object_new();
-    TRY(option_store(train_option_table, options, trainer->stored_options));
+    TRY(train_options_store(options, trainer->stored_options));
     if (train && writes)
         TRY(run_folder_check(trainer));
     TRY(ranks_agree_options(trainer->comm, options));

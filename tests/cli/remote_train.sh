@@ -49,6 +49,17 @@ result remote.json
 expect_same "$work/local.json" "$work/remote.json"
 [ "$(requests)" -eq "$before" ] || fail "the set was asked for again"
 
+# What may sign a URL is kept nowhere, and asked for again.
+signed="$server/troubled/train.idx?Signature=hush-hush"
+once=(--val "$work/served/val.idx" --origins "$server/troubled" --out "$work/signed" -a resnet18 --image-size 16 -b 8
+    --device reference --workers 2 --steps 1)
+headrace_ok train --train "$signed" "${once[@]}"
+! grep -rlE 'hush-hush' "$work/signed" || fail "the query of a URL is kept in the run's folder"
+grep -q 'train\.idx?…' "$work/signed/log.jsonl" || fail "the log does not say that there was a query"
+headrace train --resume auto --origins "$server/troubled" --out "$work/signed" --steps 2
+expect_error 2 'train\.idx\?…, but no checkpoint keeps a URL.s query.*--train URL'
+headrace_ok train --train "$signed" "${once[@]}" --resume auto --steps 2
+
 # Starts a command in the background, interrupts it when the server was asked so often, and waits for its end.
 interrupt() # REQUESTS ARGUMENT...
 {
