@@ -155,6 +155,21 @@ static struct status fleeting_open(const struct source *source, const char *root
     return OK;
 }
 
+/* The same in the folder for temporary files, else in memory; the first one's error is told. */
+static struct status temporary_open(const struct source *source, const char *root,
+                                    struct index **ret_index)
+{
+    const char *folder = getenv("TMPDIR");
+    struct status status =
+        fleeting_open(source, root, folder && *folder ? folder : P_tmpdir, ret_index);
+    if (status.code == STATUS_DONE)
+        return OK;
+    struct status in_memory = fleeting_open(source, root, "/dev/shm", ret_index);
+    bool is_open = in_memory.code == STATUS_DONE;
+    status_ignore(is_open ? status : in_memory);
+    return is_open ? OK : status;
+}
+
 /* Lists the folder and keeps the index in the first place that takes it. */
 static struct status anew_open(const char *root, const struct class_table *classes,
                                unsigned threads, const struct place *const places[2],
@@ -170,17 +185,7 @@ static struct status anew_open(const char *root, const struct class_table *class
             return index_open(places[i]->path, ret_index);
         status_ignore(status);
     }
-    const char *temporary = getenv("TMPDIR");
-    struct status status =
-        fleeting_open(source, root, temporary && *temporary ? temporary : P_tmpdir, ret_index);
-    if (status.code == STATUS_DONE)
-        return OK;
-    struct status in_memory = fleeting_open(source, root, "/dev/shm", ret_index);
-    if (in_memory.code == STATUS_DONE)
-        status_ignore(status);
-    else
-        status_ignore(in_memory);
-    return in_memory.code == STATUS_DONE ? OK : status;
+    return temporary_open(source, root, ret_index);
 }
 
 struct status folder_index_open(const char *root, const struct class_table *classes,

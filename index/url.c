@@ -81,6 +81,9 @@ bool url_is_like(const char *path)
     return host != path || (at && memchr(path, ':', (size_t)(at - path)));
 }
 
+/* Stands in the place of a query. */
+static const char left_out[] = "…";
+
 struct status url_shown(const char *text, char **ret_shown)
 {
     const char *host = behind_any_scheme(text), *at = credentials_end(text);
@@ -91,7 +94,13 @@ struct status url_shown(const char *text, char **ret_shown)
         rest = "";
     size_t length = url_is_s3(text) ? strlen(rest) : strcspn(rest, "?#");
     return string_format(ret_shown, "%.*s%.*s%.1s%s", (int)(host - text), text, (int)length, rest,
-                         rest + length, rest[length] ? "…" : "");
+                         rest + length, rest[length] ? left_out : "");
+}
+
+bool url_lacks_query(const char *shown)
+{
+    const size_t length = strlen(shown), mark = sizeof left_out - 1;
+    return url_is(shown) && length > mark && strcmp(shown + length - mark, left_out) == 0;
 }
 
 struct status url_refuse_kind(const char *path)

@@ -20,6 +20,8 @@ bool url_is_like(const char *path);
 /* How a URL, or a text that was meant to be one, may be printed: without what may be a user and a
  * password, with "?…" in the place of its query, which may hold a signature. Paths stay. */
 struct status url_shown(const char *text, char **ret_shown);
+/* Whether a text is a URL of which url_shown has left something out. */
+bool url_lacks_query(const char *shown);
 /* Whether there may be a user or a password in it: an '@' in the host, or behind a ':'. */
 bool url_has_credentials(const char *url);
 

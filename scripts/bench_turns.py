@@ -72,7 +72,8 @@ class Peer:
         self.name = script
         self.process = subprocess.Popen(
             ["taskset", "-c", ",".join(cores), peer_python(environment), SCRIPTS / script, data, "--dtype", dtype,
-             "--threads", str(threads or len(cores)), *(["--cold"] if cold else [])], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+             "--threads", str(threads or len(cores)), *(["--cold"] if cold else [])],
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, start_new_session=True)
 
     def answer(self, word):

@@ -103,6 +103,8 @@ static void test_secrets_are_not_shown(void **state)
         char *shown = NULL;
         struct status status = url_shown(cases[i][0], &shown);
         check(status, shown, cases[i][1]);
+        assert_int_equal(url_lacks_query(cases[i][1]), strstr(cases[i][1], "?…") != NULL);
+        assert_false(url_lacks_query(cases[i][0]));
         assert_true(url_is_like(cases[i][0]));
         status = url_is(cases[i][0]) ? url_check(cases[i][0]) : url_refuse_kind(cases[i][0]);
         assert_true((status.code == STATUS_USAGE) == url_has_credentials(cases[i][0]));

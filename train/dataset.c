@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -81,12 +82,26 @@ struct status dataset_open_part(const char *path, const char *part,
     return index_open_with(path, access, ret_index);
 }
 
+/* Refuses a URL that a checkpoint or a log has kept without its query. */
+static struct status refuse_without_query(const char *url, const char *part)
+{
+    const char *others = strcmp(part, "train") == 0 ? ", or --data URL of 'headrace replay'" : "";
+    if (url_lacks_query(url))
+        FAIL(STATUS_USAGE,
+             "the run read %s, but no checkpoint keeps a URL's query, which may hold a signature: "
+             "name it again with --%s URL%s",
+             url, part, others);
+    return OK;
+}
+
 /* The path of a part, on the heap; NULL when it was not given. */
 static struct status part_path(const char *given, const char *data, const char *part,
                                char **ret_path)
 {
-    if (given)
+    if (given) {
+        TRY(refuse_without_query(given, part));
         return string_copy(given, ret_path);
+    }
     *ret_path = NULL;
     return data ? part_find(data, part, ret_path) : OK;
 }

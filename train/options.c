@@ -245,46 +245,25 @@ struct status train_options_check(const struct train_options *options)
     return OK;
 }
 
-/* How url_shown ends what had a query. */
-static const char hidden_query[] = "?…";
-
-static struct status data_hide(const char *data, char **ret_shown)
+/* A URL as it may be stored, on the heap; paths, which may look like one, stay. */
+static struct status set_shown(const char *set, char **ret_shown)
 {
-    if (!data)
+    if (!set)
         return OK;
-    return url_shown(data, ret_shown);
+    return url_is(set) ? url_shown(set, ret_shown) : string_copy(set, ret_shown);
 }
 
 struct status train_options_store(const struct train_options *options, struct json *object)
 {
     CLEANUP(memory_free) char *data = NULL, *train = NULL, *val = NULL;
     struct train_options shown = *options;
-    TRY(data_hide(options->data, &data));
-    TRY(data_hide(options->train, &train));
-    TRY(data_hide(options->val, &val));
+    TRY(set_shown(options->data, &data));
+    TRY(set_shown(options->train, &train));
+    TRY(set_shown(options->val, &val));
     shown.data = data;
     shown.train = train;
     shown.val = val;
     return option_store(train_option_table, &shown, object);
-}
-
-/* Fails where the data came from a checkpoint that does not know its query. */
-static struct status query_check(const char *option, const char *data)
-{
-    const size_t length = data ? strlen(data) : 0, hidden = strlen(hidden_query);
-    if (length > hidden && strcmp(data + length - hidden, hidden_query) == 0 && url_is(data))
-        FAIL(STATUS_USAGE,
-             "the run read %s, but no checkpoint keeps a URL's query, which may hold a signature: "
-             "name it again with --%s URL",
-             data, option);
-    return OK;
-}
-
-struct status train_options_check_restored(const struct train_options *options)
-{
-    TRY(query_check("data", options->data));
-    TRY(query_check("train", options->train));
-    return query_check("val", options->val);
 }
 
 const char *train_options_arch(const struct train_options *options)

@@ -85,11 +85,9 @@ extern const struct option train_option_table[];
 void train_options_init(struct train_options *options);
 /* What the table's ranges cannot say. Fails with STATUS_USAGE. */
 struct status train_options_check(const struct train_options *options);
-/* The options as a checkpoint and a log keep them: of URLs without the query, which may hold a
- * signature. */
+/* The options as a checkpoint and a log keep them: of a set's URL without the query, which may hold
+ * a signature; dataset_open asks for it again. */
 struct status train_options_store(const struct train_options *options, struct json *object);
-/* Fails with STATUS_USAGE, naming the option, where data that a checkpoint names had a query. */
-struct status train_options_check_restored(const struct train_options *options);
 const char *train_options_arch(const struct train_options *options);
 /* Evaluation geometry with the defaults filled in: short side and centre crop, in pixels. A network
  * that trains at 224 is evaluated at 256 and 224, another size in the same proportion. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "index/url.h"
 #include "train/dataset.h"
 #include "train/history.h"
 #include "train/mixup.h"
@@ -33,7 +34,8 @@ static struct status options_restore(struct replay *replay, const char *data)
     if (!data)
         return OK;
     /* A set by itself, or a folder that holds both parts. */
-    bool is_set = strlen(data) > 4 && strcmp(data + strlen(data) - 4, ".idx") == 0;
+    size_t length = url_is(data) ? strcspn(data, "?#") : strlen(data);
+    bool is_set = length > 4 && memcmp(data + length - 4, ".idx", 4) == 0;
     replay->options.data = is_set ? NULL : data;
     replay->options.train = is_set ? data : NULL;
     return OK;

@@ -59,6 +59,16 @@ grep -q 'train\.idx?…' "$work/signed/log.jsonl" || fail "the log does not say 
 headrace train --resume auto --origins "$server/troubled" --out "$work/signed" --steps 2
 expect_error 2 'train\.idx\?…, but no checkpoint keeps a URL.s query.*--train URL'
 headrace_ok train --train "$signed" "${once[@]}" --resume auto --steps 2
+headrace replay "$work/signed" --step 0 --origins "$server/troubled"
+expect_error 2 'train\.idx\?…, but no checkpoint keeps a URL.s query.*--data URL'
+headrace_ok replay "$work/signed" --step 0 --origins "$server/troubled" --data "$signed"
+
+# A path that looks like a URL with a password is no URL, and is kept as it is.
+mkdir "$work/like:a@url"
+cp "$work/served"/* "$work/like:a@url/"
+like=(--out "$work/like" -a resnet18 --image-size 16 -b 8 --device reference --workers 2)
+headrace_ok train --train "$work/like:a@url/train.idx" --val "$work/like:a@url/val.idx" "${like[@]}" --steps 1
+headrace_ok train --resume auto "${like[@]}" --steps 2
 
 # Starts a command in the background, interrupts it when the server was asked so often, and waits for its end.
 interrupt() # REQUESTS ARGUMENT...
