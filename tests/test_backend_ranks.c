@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "base/cpu.h"
 #include "tests/support/mini_network.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference_f64.h"
@@ -31,7 +30,7 @@ static const struct device *device;
 static const struct backend_module *module_of(const struct device *d)
 {
     if (strcmp(d->name, "cpu") == 0)
-        return cpu_module();
+        return cpu_module_for(d->dtype);
     return strcmp(d->name, "reference") == 0 ? reference_backend_module()
                                              : reference_f64_backend_module();
 }
@@ -230,9 +229,7 @@ static void ranks_run(void **state, unsigned size, rank_fn *fn)
 {
     struct ranks ranks;
     device = *state;
-    if (device->dtype == DTYPE_BF16 && !cpu_has_avx512_bf16())
-        skip();
-    module_of(device); /* skips where it is not built */
+    module_of(device); /* skips where it cannot run */
     ranks_begin(&ranks, size, (struct comm_options){.silence_timeout_s = 60});
     ranks_start_all(&ranks, fn);
     for (unsigned rank = 0; rank < size; rank++) {

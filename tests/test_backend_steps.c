@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "base/cpu.h"
 #include "tests/support/mini_network.h"
 #include "tests/support/session.h"
 #include "train/stepping.h"
@@ -20,13 +19,16 @@ struct device {
 static const struct device reference_f32 = {"reference", DTYPE_F32};
 static const struct device cpu_f32 = {"cpu", DTYPE_F32}, cpu_bf16 = {"cpu", DTYPE_BF16};
 
-static void device_open(struct session *s, const struct device *device, struct network *network)
+static const struct backend_module *module_of(const struct device *device)
 {
-    if (device->dtype == DTYPE_BF16 && !cpu_has_avx512_bf16())
-        skip();
-    bool is_cpu = strcmp(device->name, "cpu") == 0;
-    session_open(s, is_cpu ? cpu_module() : reference_backend_module(), device->dtype, network,
-                 &config);
+    return strcmp(device->name, "cpu") == 0 ? cpu_module_for(device->dtype)
+                                            : reference_backend_module();
+}
+
+static void device_open(struct session *s, const struct backend_module *module,
+                        const struct device *device, struct network *network)
+{
+    session_open(s, module, device->dtype, network, &config);
     session_initialise(s, 1, false);
 }
 
@@ -81,12 +83,13 @@ static double *gradient_of(const struct session *s, const struct batch *batch, u
 /* The gradient of a step is the sum of its micro-batches'. */
 static void test_micro_batches_add_up(void **state)
 {
+    const struct backend_module *module = module_of(*state);
     struct network *network = mini_open(&mini);
     struct session s;
     struct batch batches[3];
     double *gradients[3], *sum;
     size_t count;
-    device_open(&s, *state, network);
+    device_open(&s, module, *state, network);
     for (uint64_t i = 0; i < 3; i++) {
         batch_make(&batches[i], &config, mini.classes, i);
         gradients[i] = gradient_of(&s, &batches[i], 6, &count);
@@ -115,20 +118,21 @@ static void test_micro_batches_add_up(void **state)
 /* A power of two changes exponents only; what the update makes of the gradients is the same. */
 static void test_the_loss_scale_cancels(void **state)
 {
+    const struct backend_module *module = module_of(*state);
     struct network *network = mini_open(&mini);
     struct session s;
     struct batch batch;
     double *plain, *scaled, *values[2];
     size_t count;
     batch_make(&batch, &config, mini.classes, 1);
-    device_open(&s, *state, network);
+    device_open(&s, module, *state, network);
     updates_begin(&s, (struct loss_scale){.value = 1}, 0);
     plain = gradient_of(&s, &batch, batch.valid, &count);
     assert_ok(s.ops->store_update(s.store));
     values[0] = role_read(&s, ROLE_VALUE, &count);
     session_close(&s);
 
-    device_open(&s, *state, network);
+    device_open(&s, module, *state, network);
     updates_begin(&s, (struct loss_scale){.value = 1024}, 0);
     scaled = gradient_of(&s, &batch, batch.valid, &count);
     assert_ok(s.ops->store_update(s.store));
@@ -157,12 +161,13 @@ static void gradient_break(const struct session *s, double value)
 static void test_a_broken_gradient_skips_the_step(void **state)
 {
     const double breaks[] = {0, (double)INFINITY, (double)NAN, 0};
+    const struct backend_module *module = module_of(*state);
     struct network *network = mini_open(&mini);
     struct session s;
     struct batch batch;
     size_t count;
     batch_make(&batch, &config, mini.classes, 1);
-    device_open(&s, *state, network);
+    device_open(&s, module, *state, network);
     updates_begin(&s, (struct loss_scale){.value = 8, .dynamic = true, .grow_after = 9}, 40);
     for (size_t i = 0; i < ARRAY_LENGTH(breaks); i++) {
         double *roles[2][2];

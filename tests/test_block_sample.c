@@ -128,12 +128,13 @@ static void exact_pixels_take_no_other_way(void **state)
 static void real_crops_are_exact(void **state)
 {
     (void)state;
+    const char *archive = test_data_path("ILSVRC2012_img_train.tar");
     CLEANUP(scene_done) struct scene scene;
     CLEANUP(real_images_done) struct real_images images = {0};
     const uint8_t *bytes;
     size_t length;
     scene_open(&scene);
-    assert_ok(real_images_open(test_data_path("ILSVRC2012_img_train.tar"), &images));
+    assert_ok(real_images_open(archive, &images));
     while (real_images_next(&images, &bytes, &length)) {
         if (images.count % 10 != 0)
             continue;
@@ -191,13 +192,14 @@ static void psnr_check(const char *what, const struct psnr *psnr, double mean, d
 static void fast_pixels_are_close(void **state)
 {
     (void)state;
+    const char *archive = test_data_path("ILSVRC2012_img_train.tar");
     CLEANUP(scene_done) struct scene scene;
     CLEANUP(real_images_done) struct real_images images = {0};
     struct psnr usual = {0}, reduced[4] = {{0}};
     const uint8_t *bytes;
     size_t length;
     scene_open(&scene);
-    assert_ok(real_images_open(test_data_path("ILSVRC2012_img_train.tar"), &images));
+    assert_ok(real_images_open(archive, &images));
     while (real_images_next(&images, &bytes, &length)) {
         if (images.count % 8 != 0)
             continue;

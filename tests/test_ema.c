@@ -144,15 +144,20 @@ static double tensors_apart(const struct network *network, float *const *a, floa
     "--lr 0.01 --epochs 2 " EMA
 #define ON_GPU SMALL "--device cuda --dtype f32 "
 
+/* The folder of the CUDA module on a stand-in for a device. */
+static const char *trial_folder(void)
+{
+    CLEANUP(memory_free) char *beside = NULL;
+    assert_ok(path_program_folder(&beside));
+    return test_join(beside, "../trial");
+}
+
 /* The same by the CUDA backend, which keeps the average itself, on a stand-in for a device. */
 static void test_a_device_keeps_it_too(void **state)
 {
     (void)state;
-    CLEANUP(memory_free) char *beside = NULL, *trial = NULL, *module = NULL;
-    assert_ok(path_program_folder(&beside));
-    assert_ok(path_join(beside, "../trial", &trial));
-    assert_ok(path_join(trial, "headrace-cuda.so", &module));
-    if (!path_exists(module))
+    const char *trial = trial_folder();
+    if (!path_exists(test_join(trial, "headrace-cuda.so")))
         skip();
     setenv("HEADRACE_MODULES", trial, 1);
     run(SMALL "--device reference ", "small");

@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "base/cpu.h"
 #include "tests/support/mini_network.h"
 #include "tests/support/reference_f64.h"
 #include "tests/support/session.h"
@@ -64,9 +63,8 @@ static double row_loss(const float *row, int own, int other, double share)
 static void test_images_and_targets_are_mixed(void **state)
 {
     const struct device *device = *state;
-    if (device->dtype == DTYPE_BF16 && !cpu_has_avx512_bf16())
-        skip();
-    const struct backend_module *module = device->module ? device->module : cpu_module();
+    const struct backend_module *module =
+        device->module ? device->module : cpu_module_for(device->dtype);
     struct network *network = mini_open(&mini);
     struct session s;
     struct batch batch, mixed;

@@ -1,5 +1,6 @@
 #include "tests/support/session.h"
 
+#include "base/cpu.h"
 #include "base/random.h"
 #include "tests/test.h"
 #include "train/initialise.h"
@@ -15,6 +16,15 @@ const struct backend_module *cpu_module(void)
     }
     assert_ok(status);
     return module;
+}
+
+const struct backend_module *cpu_module_for(enum train_dtype dtype)
+{
+    if (dtype == DTYPE_BF16 && !cpu_has_avx512_bf16()) {
+        print_message("no bf16 on this processor: skipped\n");
+        skip();
+    }
+    return cpu_module();
 }
 
 void session_open_with(struct session *s, const struct backend_module *module,

@@ -14,8 +14,10 @@ struct session {
     struct plan_config config;
 };
 
-/* The cpu module; skips the test where it is not built. */
+/* The cpu module; skips the test where it is not built, or where the processor does not compute in
+ * `dtype`. A skipped test frees nothing, so it is called before anything is opened. */
 const struct backend_module *cpu_module(void);
+const struct backend_module *cpu_module_for(enum train_dtype dtype);
 
 /* Opens both plans, whatever `config->mode` is. */
 void session_open(struct session *s, const struct backend_module *module, enum train_dtype dtype,
