@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -99,6 +100,22 @@ struct status file_read_all(const char *path, size_t ceiling_bytes, struct buffe
             FAIL(STATUS_CORRUPT, "'%s' is longer than the %zu bytes it may have", path,
                  ceiling_bytes);
     }
+}
+
+bool file_lock(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+struct status file_hold(const char *path, int *ret_fd)
+{
+    *ret_fd = -1;
+    TRY(disk_create(path, O_APPEND, ret_fd));
+    if (file_lock(*ret_fd))
+        return OK;
+    fd_close(*ret_fd);
+    *ret_fd = -1;
+    return OK;
 }
 
 struct status file_rename(const char *from, const char *to)

@@ -163,7 +163,7 @@ static struct status temporary_lock(struct file_writer *writer)
 {
     struct stat info;
     size_t count;
-    if (flock(writer->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    if (!file_lock(writer->fd))
         return fail_busy(writer->path);
     if (fstat(writer->fd, &info) == 0 && info.st_nlink == 0)
         return fail_busy(writer->path);

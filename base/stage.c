@@ -48,14 +48,13 @@ struct stage_unit {
 
 /* --- Stage --- */
 
-/* The lock belongs to the folder itself, so no file is left behind. File systems that cannot lock
- * are used without. */
+/* The lock belongs to the folder itself, so no file is left behind. */
 static struct status lock(struct stage *stage)
 {
     stage->lock_fd = open(stage->dest, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (stage->lock_fd < 0)
         return status_errno(errno, "cannot open folder '%s'", stage->dest);
-    if (flock(stage->lock_fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    if (!file_lock(stage->lock_fd))
         FAIL(STATUS_FAILED,
              "another headrace is writing to '%s'; wait for it, or choose another folder",
              stage->dest);

@@ -410,28 +410,6 @@ const struct json *checkpoint_options(const struct checkpoint *checkpoint)
     return json_get(checkpoint->document, "options");
 }
 
-/* Removes what killed processes left of STEM's files: ".NAME.safetensors.tmp.PID" and the like. */
-static struct status leftovers_remove(const char *stem)
-{
-    CLEANUP(memory_free) char *folder = NULL;
-    CLEANUP(folder_list_done) struct folder_list list = {0};
-    char prefixes[2][64];
-    TRY(path_folder(stem, &folder));
-    TRY(folder_list_read(folder, &list));
-    snprintf(prefixes[0], sizeof prefixes[0], ".%.32s%s.tmp.", path_base(stem), weights_ending);
-    snprintf(prefixes[1], sizeof prefixes[1], ".%.32s%s.tmp.", path_base(stem), state_ending);
-    for (size_t i = 0; i < list.count; i++) {
-        const char *name = list.entries[i].name;
-        if (strncmp(name, prefixes[0], strlen(prefixes[0])) != 0 &&
-            strncmp(name, prefixes[1], strlen(prefixes[1])) != 0)
-            continue;
-        CLEANUP(memory_free) char *path = NULL;
-        TRY(path_join(folder, name, &path));
-        TRY(file_remove(path));
-    }
-    return OK;
-}
-
 struct status checkpoint_recover(const char *stem)
 {
     CLEANUP(paths_done) struct paths paths = {0};
@@ -440,8 +418,10 @@ struct status checkpoint_recover(const char *stem)
     CLEANUP(safetensors_close) struct safetensors *weights = NULL;
     struct identity identity;
     const char *path;
-    TRY(leftovers_remove(stem));
+    size_t count;
     TRY(paths_make(stem, &paths));
+    TRY(file_writer_sweep(paths.weights, &count));
+    TRY(file_writer_sweep(paths.state, &count));
     if (!path_exists(paths.previous) || !path_exists(paths.state))
         return file_remove(paths.previous);
     TRY(document_open(&paths, &state, &document));

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "train/run_log.h"
 
 static const size_t log_ceiling_bytes = (size_t)1 << 30;
 
@@ -137,12 +138,11 @@ struct status history_read(const char *folder, struct history **ret_history)
     CLEANUP(memory_free) char *path = NULL;
     CLEANUP(buffer_done) struct buffer text = {0};
     TRY(memory_alloc(1, sizeof *history, &history));
-    TRY(path_join(folder, "log.jsonl", &path));
+    TRY(path_join(folder, run_log_name, &path));
     if (!path_exists(path))
         FAIL(STATUS_NOT_FOUND,
-             "'%s' is no folder of a run: it has no log.jsonl; expected the RUN_DIR of headrace "
-             "train",
-             folder);
+             "'%s' is no folder of a run: it has no %s; expected the RUN_DIR of headrace train",
+             folder, run_log_name);
     TRY(file_read_all(path, log_ceiling_bytes, &text));
     TRY(lines_add(history, &text, path));
     if (history->start_count == 0)

@@ -10,6 +10,8 @@
 #include "base/memory.h"
 #include "base/progress.h"
 
+const char run_log_name[] = "log.jsonl";
+
 struct run_log {
     FILE *lines;
     char *path; /* of log.jsonl; NULL: none */
@@ -23,7 +25,7 @@ struct status run_log_open(FILE *lines, const char *folder, struct run_log **ret
     TRY(memory_alloc(1, sizeof *log, &log));
     log->lines = lines;
     if (folder)
-        TRY(path_join(folder, "log.jsonl", &log->path));
+        TRY(path_join(folder, run_log_name, &log->path));
     *ret_log = MOVE(log);
     return OK;
 }

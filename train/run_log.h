@@ -19,6 +19,9 @@
 
 struct run_log;
 
+/* Of the file with the JSON lines, in RUN_DIR. */
+extern const char run_log_name[];
+
 /* `lines` (borrowed; NULL: nobody reads) takes the lines. `folder` (NULL: none) is RUN_DIR. Lines
  * that cannot be written are a failure without a folder; with one, which has the log, that is said
  * once, and the run goes on without them. */

@@ -17,6 +17,7 @@ struct trainer {
     struct json *stored_options;   /* as checkpoints keep them */
     struct checkpoint *checkpoint; /* what was resumed; NULL: a new run */
     bool resumed_in_place;         /* it lies in RUN_DIR */
+    int held_fd;                   /* RUN_DIR's log, locked; -1: not yet, or another rank has it */
     struct dataset *data;
     struct network *network;
     struct weights

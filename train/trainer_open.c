@@ -14,7 +14,7 @@
 /* Whether a folder holds what a run leaves. */
 static struct status run_folder_is_occupied(const char *folder, bool *ret_occupied)
 {
-    static const char *const names[] = {"log.jsonl", "checkpoint.state", "checkpoint.safetensors"};
+    const char *const names[] = {run_log_name, "checkpoint.state", "checkpoint.safetensors"};
     *ret_occupied = false;
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         CLEANUP(memory_free) char *path = NULL;
@@ -39,6 +39,23 @@ static struct status checkpoint_is_in(const struct checkpoint *checkpoint, const
     return OK;
 }
 
+/* Takes RUN_DIR for this run, until it ends: two that write one folder would mix their checkpoints.
+ */
+static struct status run_folder_hold(struct trainer *trainer)
+{
+    CLEANUP(memory_free) char *path = NULL;
+    if (trainer->held_fd >= 0)
+        return OK;
+    TRY(path_join(trainer->options->out, run_log_name, &path));
+    TRY(file_hold(path, &trainer->held_fd));
+    if (trainer->held_fd < 0)
+        FAIL(STATUS_FAILED,
+             "another headrace is training in '%s': stop it or wait for its end, or choose another "
+             "folder with --out",
+             trainer->options->out);
+    return OK;
+}
+
 /* Refuses to write over another run. "--resume auto" may find a run that did not come to its first
  * checkpoint. */
 static struct status run_folder_check(struct trainer *trainer)
@@ -47,8 +64,10 @@ static struct status run_folder_check(struct trainer *trainer)
     bool occupied;
     TRY(run_folder_is_occupied(out, &occupied));
     TRY(checkpoint_is_in(trainer->checkpoint, out, &trainer->resumed_in_place));
-    if (!occupied || trainer->resumed_in_place || (resume && strcmp(resume, "auto") == 0))
+    if (!occupied)
         return OK;
+    if (trainer->resumed_in_place || (resume && strcmp(resume, "auto") == 0))
+        return run_folder_hold(trainer);
     FAIL(STATUS_USAGE,
          "'%s' holds a run already: continue it with --resume auto --out %s, or choose another "
          "folder with --out",
@@ -64,6 +83,7 @@ static struct status run_folder_make(struct trainer *trainer)
     if (!trainer_writes(trainer))
         return OK;
     TRY(folder_create(out));
+    TRY(run_folder_hold(trainer));
     TRY(checkpoint_recover(trainer->checkpoint_stem));
     TRY(checkpoint_recover(trainer->average_stem));
     return checkpoint_recover(trainer->best_stem);
@@ -498,6 +518,7 @@ struct status trainer_open(const struct train_options *options, struct comm *com
         return status;
     }
     trainer->options = options;
+    trainer->held_fd = -1;
     trainer->comm = comm;
     trainer->checkpoint = checkpoint;
     TRY(trainer_fill(trainer, lines));
@@ -517,6 +538,7 @@ void trainer_close(struct trainer *trainer)
         trainer->model->ops->plan_close(trainer->eval_plan);
     model_close(trainer->model);
     run_log_close(trainer->log);
+    fd_close(trainer->held_fd);
     dataset_close(trainer->data);
     weights_close(trainer->weights);
     network_close(trainer->network);
