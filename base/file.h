@@ -36,8 +36,8 @@ struct status file_read_at(int fd, const char *path, void *bytes, size_t length,
  * fails with STATUS_CORRUPT. */
 struct status file_read_all(const char *path, size_t ceiling_bytes, struct buffer *content);
 
-/* Locks an open file or folder for as long as it is open: false where another process holds it. File
- * systems that cannot lock are used without. */
+/* Locks an open file or folder for as long as it is open: false where another process holds it.
+ * File systems that cannot lock are used without. */
 bool file_lock(int fd);
 /* Opens a file, made where it is missing, and locks it; *ret_fd is -1 where another process holds
  * it. */
