@@ -1,15 +1,13 @@
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
+#include "tests/cuda/cudart_standin_fiber.h"
 #include "tests/cuda/cudart_standin_internal.h"
 #include "train/cuda/launch_cpu.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
@@ -29,10 +27,7 @@ enum fiber_state { FIBER_IDLE = 0, FIBER_READY, FIBER_AT_BARRIER, FIBER_AT_WARP 
 
 struct fiber {
     enum fiber_state state;
-    bool begun;
-    char *stack;
-    ucontext_t start;
-    jmp_buf here;
+    struct stack stack;
     unsigned thread;          /* index within the block */
     uint64_t value, received; /* shuffled; or a barrier's predicate and their disjunction */
     unsigned source;          /* the lane whose value is received */
@@ -49,7 +44,7 @@ static struct fiber fibers[THREADS_MAX], *idle[THREADS_MAX];
 static unsigned fiber_count, idle_count; /* fibers that there are; those that have no thread */
 static struct warp warps[THREADS_MAX / WARP], *current; /* the warp that runs */
 static struct fiber *running;
-static jmp_buf scheduler;
+static struct stack scheduler;
 
 static const struct kernel_call *call;
 static unsigned thread_count, warp_count, finished;
@@ -61,58 +56,10 @@ static struct {
     uint64_t block; /* counts blocks since the start of the process */
 } shared;
 
-/* --- Switching
- * ------------------------------------------------------------------------------------- */
-
-/* AddressSanitizer is told of each switch: `here` keeps the fake stack of who leaves. */
-#ifdef __SANITIZE_ADDRESS__
-static const void *scheduler_stack;
-static size_t scheduler_stack_bytes;
-
-static void switch_to_fiber(void **ret_kept, const struct fiber *fiber)
-{
-    __sanitizer_start_switch_fiber(ret_kept, fiber->stack, STACK_BYTES);
-}
-static void switch_to_scheduler(void **ret_kept)
-{
-    __sanitizer_start_switch_fiber(ret_kept, scheduler_stack, scheduler_stack_bytes);
-}
-static void arrive_in_fiber(void *kept)
-{
-    __sanitizer_finish_switch_fiber(kept, &scheduler_stack, &scheduler_stack_bytes);
-}
-static void arrive_in_scheduler(void *kept)
-{
-    __sanitizer_finish_switch_fiber(kept, NULL, NULL);
-}
-#else
-static void switch_to_fiber(void **ret_kept, const struct fiber *fiber)
-{
-    (void)ret_kept, (void)fiber;
-}
-static void switch_to_scheduler(void **ret_kept)
-{
-    (void)ret_kept;
-}
-static void arrive_in_fiber(void *kept)
-{
-    (void)kept;
-}
-static void arrive_in_scheduler(void *kept)
-{
-    (void)kept;
-}
-#endif
-
 static void fiber_leave(struct fiber *fiber, enum fiber_state state)
 {
-    void *kept = NULL;
     fiber->state = state;
-    if (_setjmp(fiber->here) == 0) {
-        switch_to_scheduler(&kept);
-        _longjmp(scheduler, 1);
-    }
-    arrive_in_fiber(kept);
+    stack_change(&fiber->stack, &scheduler);
 }
 
 static void thread_begin(struct fiber *fiber)
@@ -126,7 +73,7 @@ static void thread_begin(struct fiber *fiber)
 
 static void fiber_main(void)
 {
-    arrive_in_fiber(NULL);
+    stack_arrive();
     for (;;) {
         while (current->next_thread < current->end_thread) {
             thread_begin(running);
@@ -138,37 +85,19 @@ static void fiber_main(void)
     }
 }
 
-/* setcontext makes a system call, so it only begins a fiber. */
 static void fiber_enter(struct fiber *fiber)
 {
-    void *kept = NULL;
     running = fiber;
-    if (_setjmp(scheduler) == 0) {
-        switch_to_fiber(&kept, fiber);
-        if (fiber->begun)
-            _longjmp(fiber->here, 1);
-        fiber->begun = true;
-        setcontext(&fiber->start);
-    }
-    arrive_in_scheduler(kept);
-}
-
-/* By itself, because getcontext may return twice for all that a compiler knows. */
-__attribute__((noinline)) static void fiber_init(struct fiber *fiber)
-{
-    fiber->stack = standin_alloc(STACK_BYTES, 1);
-    getcontext(&fiber->start);
-    fiber->start.uc_stack.ss_sp = fiber->stack;
-    fiber->start.uc_stack.ss_size = STACK_BYTES;
-    makecontext(&fiber->start, fiber_main, 0);
+    stack_change(&scheduler, &fiber->stack);
 }
 
 static struct fiber *fiber_take(void)
 {
     if (idle_count > 0)
         return idle[--idle_count];
-    fiber_init(&fibers[fiber_count]);
-    return &fibers[fiber_count++];
+    struct fiber *fiber = &fibers[fiber_count++];
+    stack_init(&fiber->stack, standin_alloc(STACK_BYTES, 1), STACK_BYTES, fiber_main);
+    return fiber;
 }
 
 /* --- Waiting
